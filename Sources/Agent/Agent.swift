@@ -59,7 +59,7 @@ package actor Agent {
     nonisolated let pluginEvents = EventHub<PluginEvent>(kept: EventQueue.maximumWaiting)
     nonisolated let roster = ReplicatorRoster()
     nonisolated let observers = ReplicatorObservers()
-    nonisolated let leaving = LeavingListeners()
+    nonisolated let leaving = ClosingListeners()
 
     nonisolated let log: Logger
     nonisolated let attentionTimes = AttentionTimes()
@@ -165,7 +165,7 @@ package actor Agent {
             expiryWatch = Task { [weak self] in await self?.watchExpiries() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             networkWatch = watchNetwork()
-            remembering = Task { [weak self] in await self?.rememberNowAndThen() }
+            remembering = Task { [weak self] in await self?.rememberPeriodically() }
             announcing = Task { [announcer] in await announcer.run { [weak self] in self?.announcements() ?? [] } }
             try startFleet(settings)
             shared.withLock { $0.isReady = true }
@@ -270,7 +270,7 @@ package actor Agent {
     /// Runs in the background: no write is refused meanwhile, so nothing has to wait for it.
     private nonisolated func countBlobs(of database: Database) {
         Task { [log] in
-            do { try await database.blobs.countMeanwhile() } catch StoreError.closed {
+            do { try await database.blobs.countConcurrently() } catch StoreError.closed {
                 // They are counted again the next time the database is opened.
             } catch { log.error("database \(database.name): its blobs could not be counted: \(error)") }
         }
@@ -337,7 +337,7 @@ package actor Agent {
         for database in databases { _ = try? await database.write { try $0.trimConflictHistory() } }
     }
 
-    func stopKeeping() async {
+    func stopKeepers() async {
         for keeper in keepers { await keeper.stop() }
         keepers = []
         await channels.stop()

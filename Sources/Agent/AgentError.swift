@@ -16,7 +16,7 @@ package struct AgentError: Error, Sendable, CustomStringConvertible {
         /// The request is larger than a limit.
         case tooLarge
         /// The disk is full. The data was not stored; it can be once there is space.
-        case noRoom
+        case outOfSpace
         /// Something failed.
         case failed
     }

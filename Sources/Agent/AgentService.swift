@@ -51,7 +51,7 @@ package struct AgentService: Sendable {
         let early = Task {
             await signals.stop()
             if signals.isStopping { notice.stopping() }
-            if let signal = signals.tellStop() { log.info("stopping: \(signal)") }
+            if let signal = signals.reportStop() { log.info("stopping: \(signal)") }
             if signals.isStopping { await agent.abandonStart() }
         }
         do { try await agent.start() } catch where signals.isStopping { return }
@@ -124,7 +124,7 @@ private struct Ending: Service {
         guard signals.isStopping else { return }
         agent.stopProgress.start(at: agent.environment.time.monotonicNanoseconds())
         notice.stopping()
-        if let signal = signals.tellStop() { logger.info("stopping: \(signal)") }
+        if let signal = signals.reportStop() { logger.info("stopping: \(signal)") }
         agent.audit.note(.init(who: "agent", from: "", action: "stopped", outcome: "by a signal"))
     }
 }

@@ -12,7 +12,7 @@ package enum AgentUser {
     }
 
     /// The same if the data folder exists and this user is neither its owner nor root; nil otherwise.
-    package static func adviceToOthers(data: String) -> String? {
+    package static func adviceForOtherUsers(data: String) -> String? {
         var facts = stat()
         guard geteuid() != 0, stat(data, &facts) == 0, facts.st_uid != geteuid() else { return nil }
         return advice(data: data)

@@ -3,7 +3,7 @@ extension BLIPConnection {
     func mayAcknowledge(_ partial: PartialMessage) -> Bool {
         guard acknowledgesReceived else { return false }
         guard let token = partial.stream else { return true }
-        return !incomingStreams.isBeyondWindow(token)
+        return !incomingStreams.exceedsWindow(token)
     }
 
     /// Queues the acknowledgement of a message that grew, if it is due; withdraws a queued one that is to be withheld.

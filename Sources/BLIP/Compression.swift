@@ -32,7 +32,7 @@ public enum DeflaterSize: Sendable {
 /// Sendable although it holds a pointer: zlib's state is reachable only through this value, which cannot be copied.
 struct Deflater: ~Copyable, @unchecked Sendable {
     /// Room reserved in a frame for the growth of incompressible data: one stored block and the flush.
-    static let worstGrowth = 16
+    static let maximumGrowth = 16
 
     /// The levels at which zlib accepts the first match it finds; ``QuickDeflater`` does the same in a third of the time.
     private static let quickLevels: ClosedRange<Int32> = 1...3

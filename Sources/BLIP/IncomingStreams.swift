@@ -32,7 +32,7 @@ struct IncomingStreams {
     /// Nil if the reply to that request is not streamed, or is complete.
     func state(_ token: RequestToken) -> State? { table[token]?.state }
     func unconsumed(_ token: RequestToken) -> Int { table[token]?.unconsumed ?? 0 }
-    func isBeyondWindow(_ token: RequestToken) -> Bool { unconsumed(token) > window }
+    func exceedsWindow(_ token: RequestToken) -> Bool { unconsumed(token) > window }
 
     mutating func begin(_ token: RequestToken, number: UInt64) { table[token]?.number = number }
 
@@ -43,11 +43,11 @@ struct IncomingStreams {
     /// Returns the number of the request if its reply may be acknowledged again and could not be before.
     mutating func consumed(_ token: RequestToken, bytes: Int) -> UInt64? {
         guard let stream = table[token] else { return nil }
-        let wasBeyond = stream.unconsumed > window
+        let exceededWindow = stream.unconsumed > window
         change(token) { $0.unconsumed -= min(max(bytes, 0), $0.unconsumed) }
         let rest = unconsumed(token)
         if stream.hasEnded, rest == 0 { table[token] = nil }
-        return wasBeyond && rest <= window ? stream.number : nil
+        return exceededWindow && rest <= window ? stream.number : nil
     }
 
     /// The whole reply was delivered.

@@ -65,7 +65,7 @@ struct OutgoingStreams {
     }
 
     /// Takes back what the frame left over. Returns true if there is nothing to send, and the message is parked.
-    mutating func takeBack(from message: inout OutgoingMessage) -> Bool {
+    mutating func reclaim(from message: inout OutgoingMessage) -> Bool {
         let id = StreamID(number: message.number)
         guard var stream = table.removeValue(forKey: id) else { return false }
         swap(&message.body, &stream.pending)

@@ -47,7 +47,7 @@ struct PartialMessage {
 
     var isRequest: Bool { bits & FrameType.mask == FrameType.request }
     var startIsComplete: Bool { startLength > 0 && bytes.readableBytes >= startLength }
-    var isBeyondBound: Bool { bytes.readableBytes > bound }
+    var exceedsBound: Bool { bytes.readableBytes > bound }
 
     /// How many bytes may be collected before the message must be examined again; at least 1.
     var room: Int {

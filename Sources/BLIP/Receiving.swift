@@ -340,7 +340,7 @@ extension BLIPConnection {
             tell(token, partial.passBody(), &events)
             return
         }
-        guard partial.isBeyondBound else { return }
+        guard partial.exceedsBound else { return }
         guard partial.isRequest else { throw .limitExceeded(partial.boundName, value: length, maximum: partial.bound) }
         guard partial.startIsComplete else { return }
         if !limits.maximumMessageByProfile.isEmpty {
@@ -348,7 +348,7 @@ extension BLIPConnection {
             let profile = try ParsedMessage(start, number: header.number, wantsProfile: true, limits: limits).profile
             partial.raiseBound(limits.maximumMessage(of: profile))
         }
-        if partial.isBeyondBound { partial.dropBody() }
+        if partial.exceedsBound { partial.dropBody() }
     }
 
     private func checkUnfinishedCount() throws(BLIPError) {

@@ -23,7 +23,7 @@ extension BLIPConnection {
         }
         let headerLength = Varint.length(message.number) + 1
         let room = maximum - headerLength - FrameType.checksumLength
-            - (message.flags.contains(.compressed) ? Deflater.worstGrowth : 0)
+            - (message.flags.contains(.compressed) ? Deflater.maximumGrowth : 0)
 
         let frame: ByteBuffer
         if isFirst && !message.isOpen && message.startLength + message.body.readableBytes <= room {
@@ -103,7 +103,7 @@ extension BLIPConnection {
         checksumOut.add(first, 0, first.readableBytes)
         if let second { checksumOut.add(second, 0, second.readableBytes) }
         let length = first.readableBytes + (second?.readableBytes ?? 0)
-        var frame = startFrame(message, extra, payload: length + Deflater.worstGrowth, allocator)
+        var frame = startFrame(message, extra, payload: length + Deflater.maximumGrowth, allocator)
         if !deflater.deflate(first, second, into: &frame) {
             return plainFrame(message, extra, first, second, allocator)
         }
@@ -138,7 +138,7 @@ extension BLIPConnection {
     /// Puts back a message that has more to send or may still be supplied.
     private mutating func keep(_ message: OutgoingMessage, sent: Int) {
         var message = message
-        let isIdle = message.isStream && outgoingStreams.takeBack(from: &message)
+        let isIdle = message.isStream && outgoingStreams.reclaim(from: &message)
         var flow = flows.removeValue(forKey: message.key) ?? Flow()
         flow.sent += sent
         if !isIdle { place(message, &flow) }

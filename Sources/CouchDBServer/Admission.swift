@@ -24,7 +24,7 @@ package final class Admission: Sendable {
         var judged: Int
         var isEnded = false
         /// It ended because the listener is stopping.
-        var isOfStop = false
+        var endedByStop = false
         var feed: Feed?
         /// The answer is waiting for changes: it notices the end by itself, and finishes.
         var isWaiting = false
@@ -86,7 +86,7 @@ package final class Admission: Sendable {
 
     /// The listener is stopping: data already on its way to the client may still arrive.
     package func listenerStops() {
-        state.withLock { $0.isOfStop = !$0.isEnded }
+        state.withLock { $0.endedByStop = !$0.isEnded }
         end(cuts: false)
     }
 
@@ -95,7 +95,7 @@ package final class Admission: Sendable {
     /// The error for a client that may not stay. If the listener is stopping it must not be a 401: the client would think its good password
     /// was wrong.
     package var refusal: HTTPError {
-        if state.withLock({ $0.isOfStop }) { return HTTPError(503, "the listener is stopping; come back later", headers: ["Retry-After": "5"]) }
+        if state.withLock({ $0.endedByStop }) { return HTTPError(503, "the listener is stopping; come back later", headers: ["Retry-After": "5"]) }
         return HTTPError(401, "the login is no longer valid", error: "unauthorized")
     }
 

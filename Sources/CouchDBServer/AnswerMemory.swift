@@ -79,7 +79,7 @@ package final class AnswerMemory: Sendable {
             let room = try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: false)
             defer { memory.readers.leave() }
             _ = consume room
-            holdQuestion(bytes)
+            reserveForRequest(bytes)
             return try read()
         }
 
@@ -92,7 +92,7 @@ package final class AnswerMemory: Sendable {
         }
 
         /// From now on the request itself takes this many bytes.
-        func holdQuestion(_ bytes: Int) { change { $0.question = bytes } }
+        func reserveForRequest(_ bytes: Int) { change { $0.question = bytes } }
 
         /// From now on the answer holds this many bytes.
         ///
@@ -159,7 +159,7 @@ package final class AnswerMemory: Sendable {
             }
             if budget.isAwaited {
                 if budget.hasRoom(for: bytes) { return nil }
-            } else if let room = budget.reserveUndisturbing(bytes) {
+            } else if let room = budget.reserveWithoutEviction(bytes) {
                 return room
             }
             if isAlone { return nil }

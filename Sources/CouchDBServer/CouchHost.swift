@@ -170,25 +170,25 @@ struct CouchCall: Sendable {
             } catch let error as JSONError { throw CouchError.invalidJSON(error) }
         }
         // The text is no longer needed; a feed would otherwise hold it for as long as it lasts.
-        request.body.giveBack()
+        request.body.relinquish()
         return object
     }
 
     /// Refuses a client that may not write, before its body is read.
     func requireWriting() throws(HTTPError) {
-        if let why = peer.whyNothingMayBePushed { throw CouchError.forbidden(why) }
+        if let why = peer.pushRefusalReason { throw CouchError.forbidden(why) }
     }
 
     /// Neither channels nor a filter restrict what the client may read, so it may also read what no policy is asked about.
     var readsEverything: Bool { peer.channelPeer == nil && peer.pushFilter == nil }
 
     /// It may also write everything.
-    var isUnbounded: Bool { readsEverything && peer.pullFilter == nil && peer.whyNothingMayBePushed == nil }
+    var isUnbounded: Bool { readsEverything && peer.pullFilter == nil && peer.pushRefusalReason == nil }
 
     /// Policies are asked about documents. What else a client writes is everybody's, and for those only whom no policy bounds.
     ///
     /// - Parameter everyChannel: whether access to the channel `*` is enough if there are channels.
-    func requireFreedom(everyChannel: Bool = false, _ refusal: @autoclosure () -> String) async throws {
+    func requireUnrestrictedAccess(everyChannel: Bool = false, _ refusal: @autoclosure () -> String) async throws {
         try requireWriting()
         var isFree = peer.pullFilter == nil && peer.pushFilter == nil
         if isFree, let bound = peer.channelPeer {

@@ -162,7 +162,7 @@ package struct CouchServer: Sendable {
                     let rest = try request.parameters.require("rest").utf8.split(separator: UInt8(ascii: "/")).map { String(Substring($0)) }
                     let (kind, name) = rest.first == "_view" && rest.count > 1 ? ("views", rest[1]) : ("", "")
                     throw try await DesignDocuments(call: call).refusal(try request.parameters.require("doc"), kind, name) { _ in
-                        kind.isEmpty ? CouchError.notHere("what design documents hold (lists, attachments)") : CouchError.missing("missing_named_view")
+                        kind.isEmpty ? CouchError.notServedHere("what design documents hold (lists, attachments)") : CouchError.missing("missing_named_view")
                     }
                 })
         }

@@ -10,7 +10,7 @@ public enum DocumentExpiry: Sendable, Equatable {
     /// Numbers up to 30 days are durations, greater ones are times.
     public static let longestLength: Int64 = 30 * 86_400
     /// The beginning of the year 2000: a number before that is probably a mistaken duration.
-    public static let earliestMeant: Int64 = 946_684_800
+    public static let earliestPlausible: Int64 = 946_684_800
     /// The end of the year 9999.
     static let latest: Int64 = 253_402_300_799
 

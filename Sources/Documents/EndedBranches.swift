@@ -34,7 +34,7 @@ extension RevisionTree {
     /// it has a live descendant, or one that was deleted, nothing changes.
     ///
     /// - Returns: whether it became a leaf.
-    public mutating func takeUp(_ revision: RevisionID) -> Bool {
+    public mutating func reviveBranch(_ revision: RevisionID) -> Bool {
         let ends = leaves.filter { isAncestor(revision, of: $0.revision) }.map(\.revision)
         guard !ends.isEmpty, ends.allSatisfy({ isDeleted($0) == true && isEnd($0) && !endsTombstone($0) }) else { return false }
         for end in ends { removeBranch(end, keeping: [revision]) }

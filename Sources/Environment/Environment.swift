@@ -49,16 +49,16 @@ public struct Environment: Sendable {
     /// Starts a task that may occupy its thread for milliseconds at a time on behalf of a peer. Swift's pool has separate threads for lower
     /// priorities: work for many peers then does not delay anything else, such as the admin API or a stop.
     @discardableResult
-    public func lengthyTask(_ body: sending @escaping @isolated(any) () async -> Void) -> Task<Void, Never> { task(priority: .utility, body) }
+    public func backgroundTask(_ body: sending @escaping @isolated(any) () async -> Void) -> Task<Void, Never> { task(priority: .utility, body) }
 
     /// The same, waiting for the result. The work keeps its low priority whoever waits, and is cancelled together with the waiting task.
-    package func lengthyWork<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
+    package func backgroundWork<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
         let work = Mutex<(task: Task<Void, Never>?, isCancelled: Bool)>((nil, false))
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Value, any Error>) in
                 // Under the lock, so that a cancellation from within the work finds the task, however early it comes.
                 work.withLock { work in
-                    let task = lengthyTask {
+                    let task = backgroundTask {
                         do { continuation.resume(returning: try await body()) } catch { continuation.resume(throwing: error) }
                     }
                     work.task = task

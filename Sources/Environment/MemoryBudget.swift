@@ -153,7 +153,7 @@ public final class MemoryBudget: Sendable {
             if holding.isCrowded { state.crowded.insert(number) } else { state.crowded.remove(number) }
             state.holdings[number] = holding
             var calls: [Call] = []
-            let trims = state.used > calm ? askForSpares(&state) : []
+            let trims = state.used > calm ? requestSpareMemory(&state) : []
             if state.used - state.promised - state.leaving > most { evict(&state, now, &calls) }
             if state.used <= calm { relieve(&state, except: number, &calls) }
             let after = state.holdings[number]
@@ -165,20 +165,20 @@ public final class MemoryBudget: Sendable {
     }
 
     /// How much of the budget may be in use when a connection allocates optional tools.
-    private var roomForTools: Int { limit / 2 }
+    private var toolMemoryThreshold: Int { limit / 2 }
 
     /// Whether there is room for tools of this size, such as compression tables. If not, idle connections are asked to release theirs, so that early
     /// ones do not keep them forever.
     fileprivate func hasRoom(forTools bytes: Int) -> Bool {
         let (hasRoom, trims) = state.withLock { state in
-            state.used + bytes <= roomForTools ? (true, []) : (false, askForSpares(&state))
+            state.used + bytes <= toolMemoryThreshold ? (true, []) : (false, requestSpareMemory(&state))
         }
         for trim in trims { trim() }
         return hasRoom
     }
 
     /// What connections can spare is released before any of them is evicted.
-    private func askForSpares(_ state: inout State) -> [@Sendable () -> Void] {
+    private func requestSpareMemory(_ state: inout State) -> [@Sendable () -> Void] {
         defer { state.spares = [] }
         return state.spares.sorted().compactMap { number in
             state.holdings[number]?.wasAsked = true
@@ -193,7 +193,7 @@ public final class MemoryBudget: Sendable {
         let now = time.monotonicNanoseconds()
         let (calls, trims) = state.withLock { state -> ([Call], [@Sendable () -> Void]) in
             var calls: [Call] = []
-            let trims = askForSpares(&state)
+            let trims = requestSpareMemory(&state)
             evict(&state, now, for: min(bytes, most(state) / 4), &calls)
             return (calls, trims)
         }

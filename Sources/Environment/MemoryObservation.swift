@@ -5,7 +5,7 @@ extension MemoryBudget {
         /// The memory of the process while peers made it hold next to nothing; nil before the first such observation.
         var atRest: Int?
         /// What was counted at the last observation.
-        var countedThen = 0
+        var countedAtObservation = 0
         /// The memory of the process beyond what is counted.
         var uncounted = 0
     }
@@ -27,8 +27,8 @@ extension MemoryBudget {
     func calm(_ state: State) -> Int { most(state) - limit / 4 }
 
     func observe(_ state: inout State) {
-        guard let resident, let atRest = state.observation.atRest, abs(state.used - state.observation.countedThen) >= step else { return }
-        state.observation.countedThen = state.used
+        guard let resident, let atRest = state.observation.atRest, abs(state.used - state.observation.countedAtObservation) >= step else { return }
+        state.observation.countedAtObservation = state.used
         state.observation.uncounted = max(0, resident() - atRest - state.used)
     }
 
@@ -43,7 +43,7 @@ extension MemoryBudget {
         guard let resident else { return }
         state.withLock { state in
             guard state.used <= limit / 16 else { return }
-            state.observation = Observation(atRest: resident(), countedThen: state.used)
+            state.observation = Observation(atRest: resident(), countedAtObservation: state.used)
         }
     }
 }

@@ -6,7 +6,7 @@ public struct MemoryPeak: Sendable {
     /// The least that has been uncounted since free memory was last returned. That much could not be returned then: only an excess is worth another
     /// try.
     private var staying = Int.max
-    private var wasGivenBack = true
+    private var wasReleased = true
 
     /// - Parameter limit: the limit of the ``MemoryBudget``.
     public init(limit: Int) { self.limit = limit }
@@ -18,12 +18,12 @@ public struct MemoryPeak: Sendable {
     /// - Returns: whether to return free memory now.
     public mutating func isOver(highest: Int, used: Int, uncounted: Int) -> Bool {
         self.highest = max(self.highest, highest)
-        staying = wasGivenBack ? uncounted : min(staying, uncounted)
-        wasGivenBack = false
+        staying = wasReleased ? uncounted : min(staying, uncounted)
+        wasReleased = false
         let isOver = self.highest >= limit / 4 && used <= self.highest / 2
         guard isOver || uncounted - staying >= limit / 8 else { return false }
         if isOver { self.highest = used }
-        wasGivenBack = true
+        wasReleased = true
         return true
     }
 }

@@ -16,7 +16,7 @@ extension MemoryBudget {
             self.bytes = bytes
         }
 
-        deinit { budget.giveBack(bytes) }
+        deinit { budget.relinquish(bytes) }
     }
 
     /// The maximum for all work together: it and what peers make us hold must not stop each other.
@@ -53,14 +53,14 @@ extension MemoryBudget {
             if let reservation = await reserve(bytes) { return reservation }
             guard bytes <= workLimit, looks > 0 else { return nil }
             looks -= 1
-            if looks == Self.looksAfterEviction { makeRoom(for: bytes) }
+            if looks == Self.checksAfterEviction { makeRoom(for: bytes) }
             do { try await time.sleep(nanoseconds: Self.lookNanoseconds) } catch { return nil }
         }
     }
 
     /// Maximum number of unsuccessful checks for room: for two seconds, the first of them without any eviction.
-    public static let mostLooks = 40
-    private static let looksAfterEviction = 20
+    public static let maximumRoomChecks = 40
+    private static let checksAfterEviction = 20
     private static let lookNanoseconds: UInt64 = 50_000_000
 
     /// Reserves a part of the budget for work that begins now or not at all, behind callers that wait.
@@ -79,7 +79,7 @@ extension MemoryBudget {
     /// Reserves a part of the budget for what is read next, if no restrictions follow from that.
     ///
     /// - Parameter others: additional bytes that must fit as well.
-    public func reserveUndisturbing(_ bytes: Int, beside others: Int = 0) -> Reservation? {
+    public func reserveWithoutEviction(_ bytes: Int, beside others: Int = 0) -> Reservation? {
         let isGranted = state.withLock { state in
             guard state.used + bytes + others <= calm(state) else { return false }
             take(bytes, &state)
@@ -119,7 +119,7 @@ extension MemoryBudget {
         state.highest = max(state.highest, state.used)
     }
 
-    fileprivate func giveBack(_ bytes: Int) {
+    fileprivate func relinquish(_ bytes: Int) {
         guard bytes > 0 else { return }
         let (answers, calls) = state.withLock { state -> ([(Waiter, Bool)], [Call]) in
             state.reserved -= bytes

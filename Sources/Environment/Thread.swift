@@ -39,7 +39,7 @@ package struct Thread: Sendable {
         let status = pthread_create(&id, &attributes, { argument in
             guard let argument else { return nil }
             let start = Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
-            Thread.nameThisThread(start.name)
+            Thread.setThreadName(start.name)
             start.run()
             return nil
         }, start.toOpaque())
@@ -51,7 +51,7 @@ package struct Thread: Sendable {
     }
 
     /// pthread_setname_np is not visible to Swift, so the name is set through the file system.
-    private static func nameThisThread(_ name: String) {
+    private static func setThreadName(_ name: String) {
         let descriptor = Glibc.open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return }
         _ = Glibc.write(descriptor, name, min(name.utf8.count, 15))

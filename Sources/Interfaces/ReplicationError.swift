@@ -31,9 +31,9 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
     /// How long the peer asked to be left alone (`Retry-After`), in seconds.
     public var retryAfterSeconds: Int?
     /// Replaces the remedy from the table. For an error that goes away by itself: what helps, if the cause is on this side.
-    package var ownRemedy: String?
+    package var specificRemedy: String?
     /// The document exceeds the local size settings. It is requested again when they allow more.
-    package var isOfSizeHere = false
+    package var exceedsLocalSize = false
 
     /// Whether retrying, with growing delays, can help.
     public var isTransient: Bool {
@@ -43,7 +43,7 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
 
     /// Whether no further connection is worth trying, not even after a long time: with 4002, a peer says "do not come back", and a closed or broken
     /// local database does not recover for another connection.
-    package var isForGood: Bool { (domain, code) == (.websocket, 4002) || domain == .store }
+    package var isPermanent: Bool { (domain, code) == (.websocket, 4002) || domain == .store }
 
     /// Creates an error whose ``kind`` follows the table of the operator surface.
     public init(domain: Domain, code: Int, message: String) {
@@ -57,7 +57,7 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
     public init(domain: Domain, code: Int, message: String, remedy: String) {
         self.init(domain: domain, code: code, message: message)
         kind = .needsAction
-        ownRemedy = remedy
+        specificRemedy = remedy
     }
 
     public init(network code: NetworkCode, message: String) {
@@ -117,7 +117,7 @@ extension ReplicationError {
     /// What somebody can do about it; nil if unknown, or if nobody has to do anything.
     public var remedy: String? {
         guard kind == .needsAction else { return nil }
-        if let ownRemedy { return ownRemedy }
+        if let specificRemedy { return specificRemedy }
         switch (domain, code) {
         case (.http, 401): return "check the authenticator: user name, password, token or session, and whether the account is still there"
         case (.http, 403): return "have the peer's operator give the account access to this database"

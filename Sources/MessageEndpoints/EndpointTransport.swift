@@ -38,7 +38,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
     private var openingTimer: (any ScheduledJob)?
     private let memory: MemoryBudget
     private var share: MemoryBudget.Share?
-    private var toldHeld = (bytes: 0, owedByPeer: 0)
+    private var reportedHeld = (bytes: 0, owedByPeer: 0)
 
     init(
         _ connection: any MessageEndpointConnection, type: ProtocolType, offer: EndpointOffer?, context: any SerialContext,
@@ -267,8 +267,8 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         // While reading is off, received messages wait for us.
         let owedByPeer = unsentBytes + (isReading ? held : 0)
         let bytes = held + unsentBytes + inboxBytes
-        guard abs(bytes - toldHeld.bytes) >= Self.notableBytes || abs(owedByPeer - toldHeld.owedByPeer) >= Self.notableBytes else { return }
-        toldHeld = (bytes, owedByPeer)
+        guard abs(bytes - reportedHeld.bytes) >= Self.notableBytes || abs(owedByPeer - reportedHeld.owedByPeer) >= Self.notableBytes else { return }
+        reportedHeld = (bytes, owedByPeer)
         stand(share.hold(bytes, owedByPeer: owedByPeer))
     }
 

@@ -49,8 +49,8 @@ package enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
 extension PluginError {
     /// What the plugin lacks: if a place accepts one of several hooks, the error names the first.
     private static func wanted(_ hook: String, _ has: [String]) -> String {
-        let eitherOf: [(LuaHook, LuaHook)] = [(.token, .getSession), (.onStatus, .onDocuments)]
-        for (first, second) in eitherOf where first.rawValue == hook {
+        let alternativeHooks: [(LuaHook, LuaHook)] = [(.token, .getSession), (.onStatus, .onDocuments)]
+        for (first, second) in alternativeHooks where first.rawValue == hook {
             if !has.contains(second.rawValue) { return "\(hook) and no \(second.rawValue)" }
         }
         return hook

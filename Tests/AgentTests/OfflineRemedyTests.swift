@@ -10,7 +10,7 @@ struct OfflineRemedyTests {
     @Test("Where limits.memory of this agent is used up, the remedy is here and not at the peer")
     func ownMemory() {
         var own = ReplicationError(domain: .litecore, code: 13, message: "this agent's limits.memory (8388608 bytes) is used up")
-        own.ownRemedy = "raise limits: { memory } of this agent"
+        own.specificRemedy = "raise limits: { memory } of this agent"
         #expect(remedy(own).hasPrefix("raise limits: { memory } of this agent") && !remedy(own).contains("its log"))
         // A Couchbase Lite's own.
         #expect(remedy(ReplicationError(domain: .litecore, code: 13, message: "no memory")).contains("reached"))

@@ -34,12 +34,12 @@ import Testing
     @Test("what a peer keeps on a list is known until it says otherwise, or gives the document itself")
     func kept() throws {
         var said = RefusedByPeers()
-        func note(_ direction: Direction, _ kept: KeptThere? = nil) throws {
+        func note(_ direction: Direction, _ kept: KeptByPeer? = nil) throws {
             var event = DocumentEvent(id: try DocumentID("a"), collection: .default, direction: direction)
             event.kept = kept
             said.note([event], peer: "ada", database: "main", now: 1)
         }
-        let there = KeptThere(.rejected, try RevisionID("1-aa"))
+        let there = KeptByPeer(.rejected, try RevisionID("1-aa"))
         for taken in [Direction.push, .pull] {
             try note(.push, there)
             #expect(said.kept.values.map(\.kept) == [there] && said.refusals.isEmpty)

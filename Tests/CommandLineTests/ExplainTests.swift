@@ -17,7 +17,7 @@ struct ExplainTests {
     }
 
     @Test("a peer without room may have a full disk or a quota", arguments: ["http/507", "insufficient_storage", "store/507"])
-    func noRoom(_ code: String) async throws {
+    func outOfSpace(_ code: String) async throws {
         let outcome = try await NightjarExecutable.run("explain", code)
         #expect(outcome.status == 0 && outcome.output.contains("quota"), "\(outcome)")
     }

@@ -49,7 +49,7 @@ import Testing
         let time = QuickTime()
         let (memory, cuts) = (AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time), Cuts())
         let feed = cuts.answer("feed", memory)
-        feed.holdQuestion(4 << 20)
+        feed.reserveForRequest(4 << 20)
         feed.hold(64 << 10, isOwed: false)
         time.pass(seconds: 36_000)
         cuts.answer("slow", memory).hold(28 << 20)

@@ -20,8 +20,8 @@ struct ChannelTests {
             let page = try await store.database.read { [place] in try $0.channelChanges(c, from: place, question, limit: limit) }
             for row in page.rows {
                 let deleted = row.change.isDeleted ? " deleted" : ""
-                rows.append("\(row.event.map { "\($0):" } ?? "")\(row.sequence) \(row.change.id) \(row.news)\(deleted)")
-                if row.news != .visible { #expect(text(row.change.body) == #"{"_removed":true}"#) }
+                rows.append("\(row.event.map { "\($0):" } ?? "")\(row.sequence) \(row.change.id) \(row.visibility)\(deleted)")
+                if row.visibility != .visible { #expect(text(row.change.body) == #"{"_removed":true}"#) }
             }
             place = page.place
             if page.isEnd || page.isBlocked { return (rows, place, page.isBlocked) }
@@ -323,7 +323,7 @@ struct ChannelTests {
                     }
                     let taken = Int.random(in: 0...page.rows.count, using: &random)
                     for row in page.rows.prefix(taken) {
-                        held[row.change.id.text] = row.news == .visible && !row.change.isDeleted ? true : nil
+                        held[row.change.id.text] = row.visibility == .visible && !row.change.isDeleted ? true : nil
                     }
                     if taken == page.rows.count {
                         place = page.place
@@ -341,7 +341,7 @@ struct ChannelTests {
         let question = ChannelQuestion(peer: anna)
         while true {
             let page = try await store.database.read { [place] in try $0.channelChanges(c, from: place, question, limit: 3) }
-            for row in page.rows { held[row.change.id.text] = row.news == .visible && !row.change.isDeleted ? true : nil }
+            for row in page.rows { held[row.change.id.text] = row.visibility == .visible && !row.change.isDeleted ? true : nil }
             place = page.place
             if page.isEnd { break }
         }

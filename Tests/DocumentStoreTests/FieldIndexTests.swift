@@ -94,7 +94,7 @@ struct FieldIndexTests {
             default: _ = try? await store.save(id, body, parent: current?.revision)
             }
         }
-        try await store.database.tendIndexes()
+        try await store.database.maintainIndexes()
         #expect(try await indexes(store).allSatisfy(\.isReady), "seed \(seed)")
         try await expectInStep(store, "seed \(seed)")
     }
@@ -106,7 +106,7 @@ struct FieldIndexTests {
         var random = SeededGenerator(seed: seed)
         for number in 0..<300 { _ = try await store.save("d\(number)", randomDocument(&random)) }
         for name in Self.definitions.keys.sorted() { _ = try await create(store, name, Self.definitions[name] ?? "") }
-        try await store.database.tendIndexes()
+        try await store.database.maintainIndexes()
         let c = try store.c
         let indexes = try await indexes(store)
         let documents = try await store.database.read { try $0.changes(c, since: 0, limit: .max, includeBodies: true) }
@@ -143,7 +143,7 @@ struct FieldIndexTests {
         defer { store.database.close() }
         for number in 0..<40 { _ = try await store.save("d\(number)", "{\"a\":\(number / 4)}") }
         _ = try await create(store, "a", "{\"fields\":[\"a\"]}")
-        try await store.database.tendIndexes()
+        try await store.database.maintainIndexes()
         let index = try #require(try await indexes(store).first)
         let range = try IndexRange(low: CollationKey.of(JSONValue(parsing: "2")), high: CollationKey.of(JSONValue(parsing: "7")))
         for isDescending in [false, true] {
@@ -182,7 +182,7 @@ struct FieldIndexTests {
         let again = try Store(folder: store.folder)
         defer { again.database.close() }
         #expect(try await again.database.read { try $0.hasIndexWork() })
-        try await again.database.tendIndexes()
+        try await again.database.maintainIndexes()
         #expect(try await indexes(again).first?.isReady == true)
         try await expectInStep(again, "after a crash")
         let index = try #require(try await indexes(again).first)
@@ -195,10 +195,10 @@ struct FieldIndexTests {
         for number in 0..<1_500 { _ = try await store.save("d\(number)", "{\"a\":\(number),\"b\":1}") }
         #expect(try await create(store, "x", "{\"fields\":[\"a\"]}"))
         #expect(try await !create(store, "x", "{\"fields\":[{\"a\":\"asc\"}]}"))
-        try await store.database.tendIndexes()
+        try await store.database.maintainIndexes()
         let first = try #require(try await indexes(store).first)
         #expect(try await create(store, "x", "{\"fields\":[\"b\"]}"))
-        try await store.database.tendIndexes()
+        try await store.database.maintainIndexes()
         let second = try #require(try await indexes(store).first)
         #expect(second.number > first.number && second.definition.order.paths.map(\.text) == ["b"])
         try await expectInStep(store, "replaced")
@@ -207,7 +207,7 @@ struct FieldIndexTests {
         #expect(try await store.database.read { try !$0.isReady(second) })
         #expect(try await !drop(store, "x"))
         #expect(try await indexes(store).isEmpty)
-        try await store.database.tendIndexes()
+        try await store.database.maintainIndexes()
         store.database.close()
         let connection = try Connection(path: store.folder + "/db.sqlite3", mode: .readWrite)
         defer { connection.close() }
@@ -237,7 +237,7 @@ struct FieldIndexTests {
         defer { again.database.close() }
         #expect(try await indexes(again).count == StoreLimits.maxIndexes - 1)
         _ = try await again.save("d", "{\"a\":1}")
-        try await again.database.tendIndexes()
+        try await again.database.maintainIndexes()
         #expect(try await indexes(again).allSatisfy { $0.isReady && $0.number != 1 })
     }
 }

@@ -36,7 +36,7 @@ struct LostDocumentTests {
         rows.map { row in
             let event = row.event.map { "\($0):" } ?? ""
             let deleted = row.change.isDeleted ? " deleted" : ""
-            return "\(event)\(row.sequence) \(row.change.id) \(row.news)\(deleted) \(row.change.revision) \(text(row.change.body) ?? "")"
+            return "\(event)\(row.sequence) \(row.change.id) \(row.visibility)\(deleted) \(row.change.revision) \(text(row.change.body) ?? "")"
         }
     }
 
@@ -51,7 +51,7 @@ struct LostDocumentTests {
         let place = try await told(store).place
         try await put(store, "card", in: ["hidden"])  // 5
         let lost = try await told(store, from: place).rows
-        #expect(ids(lost).filter { $0 != "card" } == ["a", "b", "c"] && lost.allSatisfy { $0.news == .revoked && $0.event == 5 })
+        #expect(ids(lost).filter { $0 != "card" } == ["a", "b", "c"] && lost.allSatisfy { $0.visibility == .revoked && $0.event == 5 })
         try await put(store, "a", in: ["red"])
         try await put(store, "b", in: ["hidden"])
         try await put(store, "b", in: ["hidden"])
@@ -87,7 +87,7 @@ struct LostDocumentTests {
         try await put(store, "new", in: ["blue"])
         try await put(store, "card", in: [], access: ["red"])
         let rows = try await told(store, from: place).rows
-        #expect(ids(rows) == ["new"] && rows.first?.news == .removed)
+        #expect(ids(rows) == ["new"] && rows.first?.visibility == .removed)
     }
 
     @Test("a removal stays a removal, even if the document is deleted later, and a tombstone in none of the peer's channels is empty")

@@ -19,7 +19,7 @@ struct ReroutingTests {
     private func news(_ store: Store, _ peer: ChannelPeer, from place: ChannelPlace) async throws -> [String] {
         let c = try store.c
         return try await store.database.read { transaction in
-            try transaction.channelChanges(c, from: place, ChannelQuestion(peer: peer), limit: 100).rows.map { "\($0.change.id) \($0.news)" }
+            try transaction.channelChanges(c, from: place, ChannelQuestion(peer: peer), limit: 100).rows.map { "\($0.change.id) \($0.visibility)" }
         }
     }
 

@@ -27,7 +27,7 @@ import Testing
         let file = store.database.sizeBytes()
         for n in 0..<40 { _ = try await store.save("d\(n)", "{}", deleted: true, parent: revisions[n]) }
         #expect(usage.heldBytes < empty + 200_000 && usage.freePages >= 40 * 12 && store.database.sizeBytes() >= file)
-        try await store.database.giveBackFreePages()
+        try await store.database.releaseFreePages()
         #expect(usage.freePages == 0)
     }
 
@@ -73,7 +73,7 @@ import Testing
         database.close()
         options.usage = StoreUsage()
         let again = try Database.open(folder: before.folder, name: "test", options: options)
-        try await again.blobs.countMeanwhile()
+        try await again.blobs.countConcurrently()
         #expect(options.usage.areBlobsKnown && options.usage.blobBytes == counted && counted > 0)
         again.close()
     }
@@ -147,7 +147,7 @@ import Testing
         #expect(usage.writtenBytes - before > 50 * 4096 && usage.pendingBytes == 0)
         usage.logPages = 0
         for n in 50..<500 { _ = try await store.save("d\(n)", "{}") }
-        #expect(store.database.sizeBytes() < 5 * 1_000_000 && usage.logPages == StoreLimits.leastCheckpointPages)
+        #expect(store.database.sizeBytes() < 5 * 1_000_000 && usage.logPages == StoreLimits.minimumCheckpointPages)
     }
 
     @Test func noBasesOfDeltasAreKeptWhileRoomIsShort() async throws {

@@ -155,7 +155,7 @@ struct StartTests {
         let filter = try host.filter("a")
         #expect(host.status("a")?.state == .testing)
         guard case .failed(let failure) = try await login(host) else { return #expect(Bool(false), "nobody is let in yet, or refused") }
-        #expect(failure.kind == "plugin_load" && failure.message.contains("its tests are running") && failure.passesByItself)
+        #expect(failure.kind == "plugin_load" && failure.message.contains("its tests are running") && failure.resolvesItself)
         async let verdicts = filter.judge("{\"n\":1}", "{\"n\":2}")
         while proof.asked.withLock({ $0 }) == 0 { await Task.yield() }
         #expect(host.status("a")?.calls == 0)

@@ -76,7 +76,7 @@ struct AccessTests {
             }
         }
         var orphans: [String] = []
-        try await replicator.eachOrphaned { orphans += $0.map { "\($0.1.id): \($0.1.error)" } }
+        try await replicator.forEachOrphaned { orphans += $0.map { "\($0.1.id): \($0.1.error)" } }
         return (status, told, orphans)
     }
 

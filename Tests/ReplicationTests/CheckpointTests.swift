@@ -63,9 +63,9 @@ struct CheckpointBodyTests {
     @Test func aCopySaysWithWhichLoginItWasMade() {
         let text = CheckpointBody.made(as: "user anna", CheckpointBody(local: 7, remote: RemoteSequence(json: "18446744073709551616")).bytes(time: 0))
         #expect(CheckpointBody(parsing: text) == CheckpointBody(local: 7, remote: RemoteSequence(json: "18446744073709551616")))
-        #expect(CheckpointBody.isOfAnother(text, than: "user ben"))
-        #expect(!CheckpointBody.isOfAnother(text, than: "user anna") && !CheckpointBody.isOfAnother(text, than: nil))
-        #expect(!CheckpointBody.isOfAnother(CheckpointBody(local: 7).bytes(time: 0), than: "user ben"), "nobody knows whose it is")
+        #expect(CheckpointBody.isAboutAnother(text, than: "user ben"))
+        #expect(!CheckpointBody.isAboutAnother(text, than: "user anna") && !CheckpointBody.isAboutAnother(text, than: nil))
+        #expect(!CheckpointBody.isAboutAnother(CheckpointBody(local: 7).bytes(time: 0), than: "user ben"), "nobody knows whose it is")
     }
 
     @Test func withoutAnOwnCopyThePeersIsIgnored() {

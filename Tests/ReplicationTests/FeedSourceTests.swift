@@ -61,7 +61,7 @@ import Testing
             try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: false, historyLimit: 20)
         }
         let document = try #require(page.documents.first)
-        #expect(document.version == rev("2-bb") && document.peersEnd?.version == rev("2-aa") && document.peersEnd?.history == [rev("1-aa")])
+        #expect(document.version == rev("2-bb") && document.peerBranchEnd?.version == rev("2-aa") && document.peerBranchEnd?.history == [rev("1-aa")])
 
         // Once the peer has come to what is current here, by whichever way, the end of what it left says nothing to it.
         let compared = try await database.database.read { [source] in try source.compare($0, doc("x"), rev("2-aa"), with: rev("2-bb")) }

@@ -15,9 +15,9 @@ import Testing
         #expect(memory.reserved == 120_000)
         // The next one does not end it.
         #expect(requests.next() != nil && memory.reserved == 120_000)
-        #expect(requests.takeRooms().count == 1)
+        #expect(requests.takeReservations().count == 1)
         #expect(memory.reserved == 0)
         requests.served()
-        #expect(requests.bytes == 0 && requests.isEmpty && requests.takeRooms().isEmpty)
+        #expect(requests.bytes == 0 && requests.isEmpty && requests.takeReservations().isEmpty)
     }
 }

@@ -34,7 +34,7 @@ struct PendingTests {
         try await a.put("third", "{}")
         #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 3, bytes: 17, oldest: 1_000))
         var since: [String: Int64?] = [:]
-        try await replicator.eachPending { for row in $0 { since[row.id.text] = row.since } }
+        try await replicator.forEachPending { for row in $0 { since[row.id.text] = row.since } }
         #expect(since == ["first": 1_000, "second": 2_000, "third": nil])
         // An edit makes it young again.
         try await a.put("first", "{}")

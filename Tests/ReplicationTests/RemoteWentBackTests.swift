@@ -43,7 +43,7 @@ struct RemoteWentBackTests {
         // What broke the first and the second time may be the line.
         #expect(time.sleeps == [2, 2, 4, 8, 16])
         let back = try #require(replicator.status.wentBack)
-        #expect(back.isHabit(now: back.time) && !back.isHabit(now: back.time + RemoteWentBack.againSeconds) && !back.isComparing)
+        #expect(back.isRecurring(now: back.time) && !back.isRecurring(now: back.time + RemoteWentBack.againSeconds) && !back.isComparing)
         // So it is after a restart of the agent, and another accident a day later is one.
         for (age, times) in [(Int64(60), 6), (RemoteWentBack.againSeconds + 60, 1)] {
             var noted = back

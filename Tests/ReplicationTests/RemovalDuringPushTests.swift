@@ -42,7 +42,7 @@ struct RemovalDuringPushTests {
         peer.reply(to: try #require(revision), isTaken ? OutgoingReply() : OutgoingReply(error: "HTTP", 403, "not yours"))
         await replicator.wait { $0.activity == .idle }
         var orphans: [String] = []
-        try await replicator.eachOrphaned { orphans += $0.map { "\($0.1.id): \($0.1.error)" } }
+        try await replicator.forEachOrphaned { orphans += $0.map { "\($0.1.id): \($0.1.error)" } }
         if isTaken {
             #expect(try await device.get("a") == nil)
             #expect(orphans == [])

@@ -329,19 +329,19 @@ import Testing
         // Who runs has the key.
         #expect(try source.reload())
         #expect(source.current.leaf.pin == first.leaf.pin && source.damagedFile == nil)
-        let told = try #require(source.takeNews().first)
+        let told = try #require(source.takeIdentityEvents().first)
         guard case .renewed = told else {
             Issue.record("not renewed: \(told)")
             return
         }
-        #expect(source.takeNews().isEmpty)
+        #expect(source.takeIdentityEvents().isEmpty)
 
         // The next start has not.
         try folder.write(file, text)
         let later = try IdentitySource(.anonymous, store: store)
         #expect(later.current.leaf.pin != first.leaf.pin)
         let aside = "\(store.path(of: .anonymous)).damaged"
-        let news = try #require(later.takeNews().first)
+        let news = try #require(later.takeIdentityEvents().first)
         guard case .replaced(let reason, let kept) = news else {
             Issue.record("not replaced: \(news)")
             return

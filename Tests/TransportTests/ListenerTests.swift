@@ -308,7 +308,7 @@ import Testing
         // Without a name server too: a word like that is rather an interface that is not plugged in.
         let missing = await bindError(.init(interface: "nosuch0", port: 0), delegate)
         #expect(missing?.code == 27 && missing?.message.contains("network interface") == true)
-        #expect(ListenAddresses.isPerhapsInterface("wwan0") && !ListenAddresses.isPerhapsInterface("hub.example"))
+        #expect(ListenAddresses.mayBeInterface("wwan0") && !ListenAddresses.mayBeInterface("hub.example"))
         #expect(await bindError(.init(interface: "192.0.2.1", port: 0), delegate)?.code == 25)
         #expect(await bindError(.init(port: 70000), delegate) != nil)
     }

@@ -57,7 +57,7 @@ struct AdminDocumentRoutes: Sendable {
             },
             .get("api/databases/:db/unrouted") { request in
                 let access = try access(request)
-                return Answer.rows { rows in try await access.eachUnrouted { try await rows.write($0) } }
+                return Answer.rows { rows in try await access.forEachUnrouted { try await rows.write($0) } }
             },
             // Of any size: it is stored in batches as it arrives.
             .post("api/databases/:db/import", bodyLimit: .unlimited) { request in
@@ -93,7 +93,7 @@ struct AdminDocumentRoutes: Sendable {
     private func access(_ database: Database, _ collection: CollectionName) throws -> DocumentAccess {
         var access = try DocumentAccess(database, collection: collection)
         access.saves = agent.saveDecider(database, access.collection)
-        access.savesBy = { [agent, collection = access.collection] in try agent.saveDecider(database, collection, plugin: $0) }
+        access.saveDeciderFor = { [agent, collection = access.collection] in try agent.saveDecider(database, collection, plugin: $0) }
         access.validation = agent.validation(database, access.collection)
         access.elsewhere = { try self.access(database, $0) }
         return access

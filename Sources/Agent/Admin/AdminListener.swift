@@ -58,7 +58,7 @@ struct AdminListener: Service {
             case .forbidden: HTTPError(403, error.message)
             case .notNow: HTTPError(503, error.message)
             case .tooLarge: HTTPError(413, error.message)
-            case .noRoom: HTTPError(507, error.message, error: "insufficient_storage")
+            case .outOfSpace: HTTPError(507, error.message, error: "insufficient_storage")
             case .failed: HTTPError(500, error.message, error: "failed")
             }
         case let error as StoreError: explain(AgentError(error.kind, "\(error)"))

@@ -17,7 +17,7 @@ struct ConflictRoutes: Sendable {
                 let accesses = try accesses(try request.queryValue("db"))
                 let limit = try Self.number("limit", request).map { Int(clamping: $0) } ?? .max
                 return Answer.rows { rows in
-                    for access in accesses { try await access.eachFound(id, limit: limit) { try await rows.write($0) } }
+                    for access in accesses { try await access.forEachFound(id, limit: limit) { try await rows.write($0) } }
                 }
             },
             .post("api/conflicts/:id/resolve", bodyLimit: Self.decisionLimit) { request in
@@ -53,10 +53,10 @@ struct ConflictRoutes: Sendable {
         return Answer.rows { rows in
             for access in accesses {
                 if state != "decided" {
-                    try await access.eachPending(limit: limit, includeBodies: includeBodies) { try await rows.write($0) }
+                    try await access.forEachPending(limit: limit, includeBodies: includeBodies) { try await rows.write($0) }
                 }
                 if state != "pending" {
-                    try await access.eachDecided(before: before, limit: limit, includeBodies: includeBodies) { try await rows.write($0) }
+                    try await access.forEachDecided(before: before, limit: limit, includeBodies: includeBodies) { try await rows.write($0) }
                 }
             }
         }

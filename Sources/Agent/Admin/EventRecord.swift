@@ -25,7 +25,7 @@ final class EventRecord: Sendable {
         var readers: [Int: Reader] = [:]
         var nextReader = 0
         /// How long there has been no reader.
-        var secondsAlone = 0
+        var secondsWithoutReader = 0
         var tasks: [Task<Void, Never>] = []
     }
 
@@ -42,7 +42,7 @@ final class EventRecord: Sendable {
             var now = run ?? begin()
             now.nextReader += 1
             let number = now.nextReader
-            now.secondsAlone = 0
+            now.secondsWithoutReader = 0
             let place = last.map { Self.number($0, in: now) }
             // If the id is not usable, everything kept counts as new.
             let since = place.map { $0 ?? 0 } ?? now.last
@@ -77,7 +77,7 @@ final class EventRecord: Sendable {
     }
 
     private static func hand(_ entry: EventQueue.Entry, to reader: Reader) {
-        if EventReports.isOfAnother(entry.subject ?? "", than: reader.only) { reader.buffer.pass(entry.number) } else { reader.buffer.add(entry) }
+        if EventReports.isAboutAnother(entry.subject ?? "", than: reader.only) { reader.buffer.pass(entry.number) } else { reader.buffer.add(entry) }
     }
 
     private func add(_ name: String, _ data: JSONValue, about subject: String? = nil, to id: String) {
@@ -151,8 +151,8 @@ final class EventRecord: Sendable {
     private func endIfAlone(_ id: String) {
         let tasks = run.withLock { run -> [Task<Void, Never>] in
             guard run?.id == id, var now = run.take() else { return [] }
-            now.secondsAlone = now.readers.isEmpty ? now.secondsAlone + EventRoutes.keepAliveSeconds : 0
-            if now.secondsAlone >= Self.memorySeconds { return now.tasks }
+            now.secondsWithoutReader = now.readers.isEmpty ? now.secondsWithoutReader + EventRoutes.keepAliveSeconds : 0
+            if now.secondsWithoutReader >= Self.memorySeconds { return now.tasks }
             run = now
             return []
         }

@@ -31,7 +31,7 @@ enum EventReports {
     }
 
     /// Whether the event is about a replicator other than the one the reader asked for.
-    static func isOfAnother(_ subject: String, than only: String?) -> Bool {
+    static func isAboutAnother(_ subject: String, than only: String?) -> Bool {
         guard let only, subject.hasPrefix("replicator ") else { return false }
         return subject != "replicator \(only)" && !subject.hasPrefix("replicator \(only),")
     }

@@ -60,7 +60,7 @@ struct PluginRoutes: Sendable {
     private func rollBack(_ name: String, _ version: String?) async throws -> HTTPResponse {
         do {
             let verdict = try await plugins().rollBack(name, to: version)
-            agent.fleet?.tellAnew()
+            agent.fleet?.reportAgain()
             var answer = Agent.report(verdict)
             if case .rolledBack(let rollback) = verdict.outcome, var members = answer.asObject {
                 members["warning"] = .string(warning(of: rollback, name))

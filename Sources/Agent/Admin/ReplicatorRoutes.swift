@@ -37,7 +37,7 @@ struct ReplicatorRoutes: Sendable {
             .get("api/replicators/:name/pending") { request in
                 let replicator = try replicator(request)
                 return Answer.rows { rows in
-                    try await replicator.eachPending { page in
+                    try await replicator.forEachPending { page in
                         try await rows.write(
                             page.map { Self.report($0.collection, $0.id, since: $0.since, replicator.waiting.find($0.collection, $0.id, .push)) })
                     }
@@ -60,13 +60,13 @@ struct ReplicatorRoutes: Sendable {
             .get("api/replicators/:name/held") { request in
                 let replicator = try replicator(request)
                 return Answer.rows { rows in
-                    try await replicator.eachHeld { page in try await rows.write(page.map { Self.report($0.0, $0.1) }) }
+                    try await replicator.forEachHeld { page in try await rows.write(page.map { Self.report($0.0, $0.1) }) }
                 }
             },
             .get("api/replicators/:name/orphaned") { request in
                 let replicator = try replicator(request)
                 return Answer.rows { rows in
-                    try await replicator.eachOrphaned { page in try await rows.write(page.map { Self.orphan($0.0, $0.1) }) }
+                    try await replicator.forEachOrphaned { page in try await rows.write(page.map { Self.orphan($0.0, $0.1) }) }
                 }
             },
             .get("api/replicators/:name/refused", refused),
@@ -99,7 +99,7 @@ struct ReplicatorRoutes: Sendable {
     @Sendable private func refused(_ request: HTTPRequest) throws -> HTTPResponse {
         let replicator = try replicator(request)
         return Answer.rows { rows in
-            try await replicator.eachRefused { page in try await rows.write(page.map { Self.report($0) }) }
+            try await replicator.forEachRefused { page in try await rows.write(page.map { Self.report($0) }) }
         }
     }
 

@@ -54,9 +54,9 @@ extension Agent {
         } else {
             mine = await self.attention(of: replicator)
         }
-        mine += await conflictsInTheWay(of: replicator)
+        mine += await conflictsBlockingPush(of: replicator)
         return await Self.report(
-            replicator, shared.withLock { $0.replicatorSecurity[name] }, isKeptStopped: records.read(name).isStopped,
+            replicator, shared.withLock { $0.replicatorSecurity[name] }, staysStopped: records.read(name).isStopped,
             resumesAt: resumption(of: replicator, now: environment.time.wallSeconds()), bandwidth: settings.replicator(named: name)?.bandwidth,
             now: environment.time.wallSeconds(), attention: mine)
     }
@@ -181,11 +181,11 @@ extension Agent {
 
     /// In the same form as `nightjar replicate` reports its own.
     package static func report(_ replicator: Replicator) async -> JSONValue {
-        await report(replicator, nil, isKeptStopped: false, resumesAt: nil, bandwidth: nil, now: 0, attention: [])
+        await report(replicator, nil, staysStopped: false, resumesAt: nil, bandwidth: nil, now: 0, attention: [])
     }
 
     private static func report(
-        _ replicator: Replicator, _ security: ReplicatorSecurity?, isKeptStopped: Bool, resumesAt: Int64?, bandwidth: BandwidthSettings?, now: Int64,
+        _ replicator: Replicator, _ security: ReplicatorSecurity?, staysStopped: Bool, resumesAt: Int64?, bandwidth: BandwidthSettings?, now: Int64,
         attention: [Attention]
     ) async -> JSONValue {
         let configuration = replicator.configuration
@@ -206,7 +206,7 @@ extension Agent {
             "activity": .string(status.activity.rawValue),
             // When it entered its present activity.
             "since": .string(Timestamp.format(status.since)),
-            "stopped_by_operator": .bool(isKeptStopped),
+            "stopped_by_operator": .bool(staysStopped),
             // What needs attention, even while it is connected and idle.
             "attention": .array(attention.map { .string($0.what) }),
             // The counts from progress to conflicts_resolved are for this run; those for all runs are in lifetime and in /metrics.

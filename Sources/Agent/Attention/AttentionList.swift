@@ -17,7 +17,7 @@ extension Agent {
         if let refused = refusedConfiguration() { list.append(refused) }
         // A refused configuration is reported in its own words, and is what the next start would read.
         if list.isEmpty, let failing = nextStart.attention(settings) { list.append(failing) }
-        await lookAtDisks()
+        await checkDisks()
         list += clockAttention() + diskAttention()
         for database in databases { list += await attention(of: database) }
         for replicator in replicators { list += await attention(of: replicator) }
@@ -38,7 +38,7 @@ extension Agent {
     /// is reported separately until it is fixed.
     private nonisolated func refusedConfiguration() -> Attention? {
         guard let refused = shared.withLock({ $0.refusedReload }) else { return nil }
-        guard !nextStart.readsWhatIsInForce(settings) else {
+        guard !nextStart.matchesRunningConfiguration(settings) else {
             shared.withLock { $0.refusedReload = nil }
             return nil
         }

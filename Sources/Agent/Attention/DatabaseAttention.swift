@@ -5,7 +5,7 @@ import Encodings
 /// What needs attention in databases and on disks.
 extension Agent {
     /// Free bytes below which nothing is retried on a full disk.
-    private static let leastRoom: UInt64 = 1 << 20
+    private static let minimumFreeBytes: UInt64 = 1 << 20
 
     nonisolated func attention(of database: Database) async -> [Attention] {
         let subject = "database \(database.name)"
@@ -23,7 +23,7 @@ extension Agent {
                     remedy: "put the folder back (is its disk mounted?); if it is lost, stop the agent and restore a backup (nightjar restore), or restart the "
                         + "agent: it continues with an empty folder, and nightjar doctor names the blobs that are missing"))
         }
-        let hasRoom = DiskSpace(of: database.folder).map { $0.free >= Self.leastRoom } ?? true
+        let hasRoom = DiskSpace(of: database.folder).map { $0.free >= Self.minimumFreeBytes } ?? true
         if let failing = await database.writesFailing(hasRoom: hasRoom) {
             list.append(
                 Attention(

@@ -34,7 +34,7 @@ final class NextStart: Sendable {
     func problems(_ inForce: AgentSettings) -> [String] { current(inForce) { $0.problems.isEmpty }.problems }
 
     /// Whether a start would read the configuration that is in force: the file contains nothing that was refused.
-    func readsWhatIsInForce(_ inForce: AgentSettings) -> Bool { current(inForce) { $0.isInForce }.isInForce }
+    func matchesRunningConfiguration(_ inForce: AgentSettings) -> Bool { current(inForce) { $0.isInForce }.isInForce }
 
     private func current(_ inForce: AgentSettings, holds: (Look) -> Bool) -> Look {
         let now = environment.time.monotonicNanoseconds()

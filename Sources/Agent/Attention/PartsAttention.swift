@@ -78,7 +78,7 @@ extension Agent {
 
     /// Conflicts in the collections that a replicator pushes. The list also has them under their database; here they explain why edits are not
     /// pushed.
-    nonisolated func conflictsInTheWay(of replicator: Replicator) async -> [Attention] {
+    nonisolated func conflictsBlockingPush(of replicator: Replicator) async -> [Attention] {
         let configuration = replicator.configuration
         guard configuration.type.pushes else { return [] }
         let pushed = configuration.collections.compactMap { configuration.database.collection($0.collection) }
@@ -176,7 +176,7 @@ extension Agent {
     /// Each time everything is compared and pushed again, although the last connection looks fine.
     private static func goingBack(_ replicator: Replicator, now: Int64) -> [Attention] {
         let status = replicator.status
-        guard status.activity != .stopped, let back = status.wentBack, back.isHabit(now: now) else { return [] }
+        guard status.activity != .stopped, let back = status.wentBack, back.isRecurring(now: now) else { return [] }
         return [
             Attention(
                 .remoteGoesBack, "replicator \(replicator.configuration.name)", since: back.time,
@@ -235,7 +235,7 @@ extension Agent {
     }
 
     /// The disk or quota that stopped these documents has space again, but the peers do not know that yet.
-    private static func roomCameAfter(_ group: WaitingDocuments.Group, _ subject: String) -> Attention {
+    private static func spaceAvailableAgain(_ group: WaitingDocuments.Group, _ subject: String) -> Attention {
         let what = group.count >= WaitingDocuments.limit ? "\(group.count) or more documents" : Plural.count(group.count, "document")
         return Attention(
             .documentsNotTaken, subject, since: group.since,
@@ -249,7 +249,7 @@ extension Agent {
         // What no peer has tried to push for an hour is over.
         listener.waiting.forget { $0.last < now - 3_600 }
         var list = listener.waiting.summary(pulled: "taken").map { group in
-            if group.isNoRoom, disks.hasMoreRoom(listener.settings.databases.map(\.value), since: group.last) { return Self.roomCameAfter(group, subject) }
+            if group.isOutOfSpace, disks.hasMoreSpace(listener.settings.databases.map(\.value), since: group.last) { return Self.spaceAvailableAgain(group, subject) }
             return Attention(
                 .documentsNotTaken, subject, since: group.since, "of what peers push, \(group.text)",
                 remedy: "fix the cause that is named; the peers keep them and offer them again")

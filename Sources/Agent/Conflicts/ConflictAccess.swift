@@ -23,7 +23,7 @@ package struct ConflictAccess: Sendable {
     var collections: [Collection] { collection.map { [$0] } ?? database.collections }
 
     /// Conflicts that wait for a resolver, in pages.
-    package func eachPending(
+    package func forEachPending(
         limit: Int = .max, includeBodies: Bool, _ body: ([JSONValue]) async throws -> Void
     ) async throws {
         var left = limit
@@ -50,7 +50,7 @@ package struct ConflictAccess: Sendable {
     /// - Parameters:
     ///   - id: only this document's.
     ///   - before: only those with lower numbers.
-    package func eachDecided(
+    package func forEachDecided(
         id: DocumentID? = nil, before: Int64? = nil, limit: Int = .max, includeBodies: Bool, _ body: ([JSONValue]) async throws -> Void
     ) async throws {
         let name = database.name
@@ -70,7 +70,7 @@ package struct ConflictAccess: Sendable {
     /// The conflict with a given number in the history, or those of the document with a given id, with their bodies.
     ///
     /// - Parameter limit: how many decided conflicts of the document.
-    package func eachFound(_ text: String, limit: Int = .max, _ body: ([JSONValue]) async throws -> Void) async throws {
+    package func forEachFound(_ text: String, limit: Int = .max, _ body: ([JSONValue]) async throws -> Void) async throws {
         let name = database.name
         let id = try? DocumentID(text)
         try await body(
@@ -89,7 +89,7 @@ package struct ConflictAccess: Sendable {
                 }
                 return found
             })
-        if let id { try await eachDecided(id: id, limit: limit, includeBodies: true, body) }
+        if let id { try await forEachDecided(id: id, limit: limit, includeBodies: true, body) }
     }
 
     private static func json(

@@ -57,7 +57,7 @@ final class DiskGuard: Sendable {
         /// Nil before the first check.
         var room: DiskRoom?
         /// When space became available again for the last time, or the quota was raised (seconds since 1970).
-        var roomCame: Int64?
+        var spaceFreedAt: Int64?
         /// When the database may be compacted again to free space (monotonic nanoseconds).
         var nextRelief: UInt64 = 0
     }
@@ -112,15 +112,15 @@ final class DiskGuard: Sendable {
         let before = place.quota
         place.quota = quota
         look(place)
-        if quota ?? .max > before ?? .max { place.view.withLock { $0.roomCame = time.wallSeconds() } }
+        if quota ?? .max > before ?? .max { place.view.withLock { $0.spaceFreedAt = time.wallSeconds() } }
     }
 
     func place(_ database: String) -> Place? { places.withLock { $0[database] } }
 
     /// Whether a write refused for lack of space at that time (seconds since 1970) may succeed now, because there is more space since.
-    func hasMoreRoom(_ databases: [String], since last: Int64) -> Bool {
+    func hasMoreSpace(_ databases: [String], since last: Int64) -> Bool {
         let views = databases.compactMap { place($0)?.view.withLock { $0 } }
-        return !views.contains { $0.state != nil } && views.contains { ($0.roomCame ?? .min) >= last }
+        return !views.contains { $0.state != nil } && views.contains { ($0.spaceFreedAt ?? .min) >= last }
     }
 
     func state(_ database: String) -> State? { place(database)?.view.withLock { $0.state } }
@@ -147,7 +147,7 @@ final class DiskGuard: Sendable {
 
     private func isOutOfDate(_ place: Place) -> Bool {
         guard let room = place.view.withLock({ $0.room }) else { return true }
-        return place.usage.writtenBytes >= room.nextLook || time.monotonicNanoseconds() - room.lookedAt >= Self.lookNanoseconds
+        return place.usage.writtenBytes >= room.nextCheck || time.monotonicNanoseconds() - room.lookedAt >= Self.lookNanoseconds
     }
 
     /// Checks the disk and the quota of a database.
@@ -158,14 +158,14 @@ final class DiskGuard: Sendable {
         var room = DiskRoom(space, settings, need, folder: place.folder, pending: place.usage.pendingBytes)
         let count = max(1, places.withLock { $0.count })
         (room.written, room.lookedAt) = (written, now)
-        room.nextLook = written + max(Self.lookBytes.least, min(Self.lookBytes.most, room.least / 4 / count))
+        room.nextCheck = written + max(Self.lookBytes.least, min(Self.lookBytes.most, room.least / 4 / count))
         // The WAL's contents must also fit in the database file.
         place.usage.logPages = Int32(clamping: room.least / 8 / 4096)
         let (before, after) = place.view.withLock { view in
             let before = view.state
             view.state = judge(place, room, before)
             view.room = room
-            if before != nil, view.state == nil { view.roomCame = time.wallSeconds() }
+            if before != nil, view.state == nil { view.spaceFreedAt = time.wallSeconds() }
             return (before, view.state)
         }
         place.usage.isShort = after != nil || (place.quota.map { place.usage.heldBytes > $0 - $0 / Self.short } ?? false)

@@ -17,7 +17,7 @@ struct DiskRoom: Sendable {
     private let peers: Int
     /// Total bytes written at the time of the check, and the total at which the next check is due.
     var written = 0
-    var nextLook = 0
+    var nextCheck = 0
     /// Monotonic nanoseconds.
     var lookedAt: UInt64 = 0
 

@@ -5,13 +5,13 @@ extension Agent {
     /// Checks all disks periodically, until the task is cancelled.
     nonisolated func watchDisks() async {
         while !Task.isCancelled {
-            await lookAtDisks()
+            await checkDisks()
             await makeRoom()
             try? await environment.time.sleep(seconds: disks.interval)
         }
     }
 
-    nonisolated func lookAtDisks() async {
+    nonisolated func checkDisks() async {
         disks.apply(settings.disk)
         for database in databases {
             if let place = disks.place(database.name) { disks.look(place) }
@@ -24,7 +24,7 @@ extension Agent {
             do {
                 if try await !disks.relieve(database) {
                     guard disks.lacksFreePages(database.name) else { continue }
-                    try await database.giveBackFreePages()
+                    try await database.releaseFreePages()
                 }
             } catch { log.warning("database \(database.name) has no room and could not be compacted: \(error)") }
             if let place = disks.place(database.name) { disks.look(place) }

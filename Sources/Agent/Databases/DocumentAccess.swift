@@ -11,7 +11,7 @@ package struct DocumentAccess: Sendable {
     /// Decides when a save is based on a revision that is no longer current; nil to refuse such saves.
     package var saves: SaveDecider?
     /// The same with a plugin that a save names; nil if there are no plugins.
-    package var savesBy: (@Sendable (_ plugin: String) throws -> SaveDecider)?
+    package var saveDeciderFor: (@Sendable (_ plugin: String) throws -> SaveDecider)?
     /// Asked about each write; nil accepts everything.
     package var validation: LocalValidation?
     /// Another collection of the database, for import lines that name one; nil if they may not.
@@ -123,9 +123,9 @@ package struct DocumentAccess: Sendable {
         parts.expiry = object["_exp"].flatMap { DocumentExpiry($0) }
         // `_exp` from peers is handled as in Sync Gateway. Whoever saves a document here wants it to live for a while, but an import line may be old.
         let now = database.environment.time.wallSeconds()
-        if case .at(let time)? = parts.expiry, time < (isImported ? DocumentExpiry.earliestMeant : now) {
+        if case .at(let time)? = parts.expiry, time < (isImported ? DocumentExpiry.earliestPlausible : now) {
             let given = object["_exp"]?.asString ?? "\(time)"
-            let why = object["_exp"]?.asString == nil && time < DocumentExpiry.earliestMeant ? ", as a number above \(DocumentExpiry.longestLength) (30 days) is a time" : ""
+            let why = object["_exp"]?.asString == nil && time < DocumentExpiry.earliestPlausible ? ", as a number above \(DocumentExpiry.longestLength) (30 days) is a time" : ""
             throw AgentError(
                 .invalid,
                 "_exp: \(given) is a time in the year \(Timestamp.format(time).prefix(4)), which is past\(why); the document would be gone at once. "
@@ -262,7 +262,7 @@ package struct DocumentAccess: Sendable {
 
     /// Documents that the sync function could not put into channels, ordered by id: objects with `id`, `rev`, `plugin`, `version` and `error`. All of
     /// them, in pages.
-    package func eachUnrouted(_ body: ([JSONValue]) async throws -> Void) async throws {
+    package func forEachUnrouted(_ body: ([JSONValue]) async throws -> Void) async throws {
         var after: DocumentID?
         while true {
             let start = after
@@ -291,7 +291,7 @@ extension StoreError {
         case .notFound, .unknownCollection, .blobMissing: .notFound
         case .bodyTooLarge, .localBodyTooLarge, .blobTooLarge: .tooLarge
         case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid, .blobDigestMismatch: .invalid
-        case .diskFull: .noRoom
+        case .diskFull: .outOfSpace
         case .tooManyOpenBlobs: .notNow
         default: .failed
         }

@@ -10,12 +10,12 @@ extension Agent {
     /// Purges documents whose `_exp` has passed, until the task is cancelled. Unlike `ttl`, it also purges documents that were not pushed: whoever
     /// saved the document said that it would be useless later.
     nonisolated func watchExpiries() async {
-        var nextLookAtBases: Int64 = 0
+        var nextBaseCheck: Int64 = 0
         while !Task.isCancelled {
             let now = environment.time.wallSeconds()
             // The second condition covers a clock that was set back.
-            let looksAtBases = now >= nextLookAtBases || nextLookAtBases - now > Self.deltaBaseInterval
-            if looksAtBases { nextLookAtBases = now + Self.deltaBaseInterval }
+            let checksBases = now >= nextBaseCheck || nextBaseCheck - now > Self.deltaBaseInterval
+            if checksBases { nextBaseCheck = now + Self.deltaBaseInterval }
             for database in databases {
                 do {
                     for (collection, count) in try await database.purgeExpired(now: environment.time.wallSeconds()) {
@@ -27,7 +27,7 @@ extension Agent {
                     }
                 } catch StoreError.closed {
                 } catch { log.error("expired documents of database \(database.name) cannot be purged: \(error)") }
-                guard looksAtBases else { continue }
+                guard checksBases else { continue }
                 do { try await database.dropEndedDeltaBases(now: now) } catch StoreError.closed {
                 } catch { log.error("old bases of deltas of database \(database.name) cannot be dropped: \(error)") }
             }

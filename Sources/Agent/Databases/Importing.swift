@@ -49,7 +49,7 @@ extension DocumentAccess {
         var body: [UInt8]
         var expiry: DocumentExpiry?
         /// The revision that the plugin accepted this line over; `.some(nil)` if no document was stored.
-        var judgedOver: RevisionID??
+        var judgedAgainst: RevisionID??
     }
 
     /// `import_judgings`: how often a plugin is asked about a line whose document keeps changing.
@@ -210,7 +210,7 @@ extension DocumentAccess {
             writes.map { .init(id: $0.0.id, isDeleted: $0.0.isDeleted, body: $0.0.body) }, over: writes.map { $0.1 })
         return zip(writes, refusals).compactMap { write, refusal in
             var line = write.0
-            line.judgedOver = .some(write.1?.revision)
+            line.judgedAgainst = .some(write.1?.revision)
             guard let refusal else { return line }
             counts.failed += 1
             counts.note(line.number, refusal.message)
@@ -244,7 +244,7 @@ extension DocumentAccess {
         do throws(StoreError) {
             let current = try transaction.document(collection, line.id)
             if isUnchanged(line, current) { return .unchanged }
-            if let judged = line.judgedOver, judged != current?.revision { return .moved }
+            if let judged = line.judgedAgainst, judged != current?.revision { return .moved }
             guard let revision = line.revision else {
                 _ = try transaction.save(collection, id: line.id, body: line.body, deleted: line.isDeleted, parent: nil)
                 return .saved

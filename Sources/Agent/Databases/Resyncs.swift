@@ -40,7 +40,7 @@ actor Resyncs {
     /// Restarts resyncs that a reload interrupted.
     func serve(_ routers: [ChannelRouter]) {
         self.routers = Dictionary(grouping: routers, by: { $0.databaseName })
-        forgetLooks()
+        forgetChecks()
         for (name, resync) in last where resync.state == .running {
             if self.routers[name] != nil {
                 begin(resync.request, restarts: resync.restarts + 1)
@@ -130,7 +130,7 @@ actor Resyncs {
         last[name]?.state = state
         last[name]?.endedAt = time.wallSeconds()
         last[name]?.error = error
-        forgetLooks()
+        forgetChecks()
         guard let resync = last[name] else { return }
         let outcome = "\(state.rawValue): \(error.map { "\($0); " } ?? "")\(resync.summary)"
         if resync.isIncomplete {
@@ -143,7 +143,7 @@ actor Resyncs {
 
     // MARK: - What is left to do
 
-    private func forgetLooks() {
+    private func forgetChecks() {
         looks = [:]
         rounds += 1
     }

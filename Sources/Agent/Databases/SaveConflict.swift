@@ -37,8 +37,8 @@ extension DocumentAccess {
         case .resolve: return saves
         case .fail, .overwrite: return nil
         case .plugin(let name):
-            guard let savesBy else { throw AgentError(.invalid, "on_conflict: there are no plugins here") }
-            return try savesBy(name)
+            guard let saveDeciderFor else { throw AgentError(.invalid, "on_conflict: there are no plugins here") }
+            return try saveDeciderFor(name)
         }
     }
 }

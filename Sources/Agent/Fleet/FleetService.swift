@@ -87,7 +87,7 @@ final class FleetService: Sendable {
     }
 
     /// The status may have changed. Refused documents are not retried: that would end a rollback.
-    func tellAnew() { wake.yield() }
+    func reportAgain() { wake.yield() }
 
     /// Runs until the task is cancelled or the database is closed.
     func run(_ database: Database) async {
@@ -152,7 +152,7 @@ final class FleetService: Sendable {
             problems.append((FleetDocument.collection, "it has \(count) documents, more than fleet_documents (\(FleetDocument.Limits.documents)); delete old versions"))
         }
         for (item, found) in claims.sorted(by: { $0.key < $1.key }) {
-            for claim in found.sorted(by: { $0.version > $1.version }) where isNews(claim.version, of: item) {
+            for claim in found.sorted(by: { $0.version > $1.version }) where shouldTry(claim.version, of: item) {
                 if let known = known.withLock({ $0[claim.id.text] }), known.revision == claim.revision {
                     problems.append((claim.id.text, known.refusal.reason))
                     continue
@@ -184,7 +184,7 @@ final class FleetService: Sendable {
 
     /// A version that was once in force is not new, and neither are older ones; except the highest, if it is not in force at present, because what
     /// was wrong may have been fixed since.
-    private func isNews(_ version: Int64, of item: FleetItem) -> Bool {
+    private func shouldTry(_ version: Int64, of item: FleetItem) -> Bool {
         let highest = store.highest(item)
         return version > highest || version == highest && store.used(item) == nil
     }
@@ -192,16 +192,16 @@ final class FleetService: Sendable {
     private func take(_ document: FleetDocument) async throws(FleetRefusal) {
         let lines: [String]
         switch document.content {
-        case .plugin: lines = try await takePlugin(document)
+        case .plugin: lines = try await applyPlugin(document)
         case .withdrawn where document.item.kind == .plugin: lines = try await withdrawPlugin(document)
-        case .config, .withdrawn: lines = try await takeFragment(document)
+        case .config, .withdrawn: lines = try await applyFragment(document)
         }
         let what = "\(document.item) version \(document.version) is \(document.isWithdrawal ? "withdrawn" : "in force")"
         logger.notice(
             "fleet: \(what)\(lines.isEmpty ? "" : ": \(lines.joined(separator: "; "))")", metadata: ["key": "\(document.key.map(String.init(describing:)) ?? "")"])
     }
 
-    private func takePlugin(_ document: FleetDocument) async throws(FleetRefusal) -> [String] {
+    private func applyPlugin(_ document: FleetDocument) async throws(FleetRefusal) -> [String] {
         guard let plugins = hands.plugins(), let plugin = document.plugin else { throw FleetRefusal("no plugins run here", .agent) }
         let problem: PluginProblem?
         do { problem = try await plugin.problem(limits: limits, proof: ProofByTests(), environment: environment) } catch {
@@ -254,7 +254,7 @@ final class FleetService: Sendable {
         }
     }
 
-    private func takeFragment(_ document: FleetDocument) async throws(FleetRefusal) -> [String] {
+    private func applyFragment(_ document: FleetDocument) async throws(FleetRefusal) -> [String] {
         let item = document.item
         let before = store.used(item)
         store.offer(document, for: item)

@@ -119,7 +119,7 @@ extension PeerListener {
         case "DELETE":
             if let found = sessions.find(request.headers.first("Cookie"), "") {
                 sessions.end(found.key)
-                await putOff(found.key)
+                await disconnectSession(found.key)
             }
             return .couchSession("{\"ok\":true}\n", cookie: setServerCookie(nil))
         default:

@@ -10,7 +10,7 @@ extension Agent {
     private static let longestPause = 60
     /// A failure to bind an additional address is reported only after this many attempts: a new IPv6 address cannot be bound for the first second or
     /// two, while the system checks for duplicates.
-    private static let partlyTold = 3
+    private static let attemptsBeforeReporting = 3
 
     func startListener(_ settings: ListenerSettings) async throws {
         let listener = try makeListener(settings, policies())
@@ -53,7 +53,7 @@ extension Agent {
 
     /// - Returns: an obstacle that may go away by itself.
     func bindUnlessBlocked(_ listener: PeerListener) async throws -> ReplicationError? {
-        do { try await listener.start(group: group) } catch let error as ReplicationError where error.mayPassByItself {
+        do { try await listener.start(group: group) } catch let error as ReplicationError where error.mayResolveItself {
             return error
         } catch {
             throw AgentError(.failed, "listener \"\(listener.settings.name.value)\": \(error)")
@@ -87,12 +87,12 @@ extension Agent {
             do { try await listener.startOrFollow(group: group) } catch {
                 // If it has lost all addresses, or gained its first, the count starts over.
                 failures = listener.isBound == wasBound ? failures + 1 : 1
-                if listener.isBound, failures < Self.partlyTold {
+                if listener.isBound, failures < Self.attemptsBeforeReporting {
                     if !Task.isCancelled { listener.binding.markListening() }
                     continue
                 }
                 let obstacle = error as? ReplicationError ?? ReplicationError(network: .aborted, message: "\(error)")
-                if failures == (listener.isBound ? Self.partlyTold : 1) {
+                if failures == (listener.isBound ? Self.attemptsBeforeReporting : 1) {
                     listener.logger.error("it does not listen\(listener.isBound ? " everywhere" : " any more"), and keeps trying: \(obstacle.message)")
                 }
                 listener.binding.noteWaiting(for: obstacle, isListening: listener.isBound, now: environment.time.wallSeconds(), next: pause())
@@ -146,7 +146,7 @@ extension Agent {
 
 extension ReplicationError {
     /// The port is in use, or the interface or its address does not exist, which may change by itself.
-    fileprivate var mayPassByItself: Bool {
+    fileprivate var mayResolveItself: Bool {
         guard domain == .network, let code = NetworkCode(rawValue: code) else { return false }
         return [.addressNotAvailable, .unknownInterface, .dnsFailure, .networkDown].contains(code)
     }

@@ -201,8 +201,8 @@ final class PeerAuthentication: Sendable {
         case .failed(let failure):
             // A peer that comes while the plugin's tests are still running at startup is let in a moment later.
             logger.log(
-                level: failure.passesByItself ? .notice : .error,
-                failure.passesByItself
+                level: failure.resolvesItself ? .notice : .error,
+                failure.resolvesItself
                     ? "a login has to be tried again: plugin \(failure.plugin): \(failure.message)" : "the authenticator failed: \(failure.kind): \(failure.message)",
                 metadata: ["plugin": "\(failure.plugin)", "peer": "\(request.remoteAddress)"])
             return .refused(.refuse(status: 503, reason: "logins cannot be checked now; try again in 1 s", headers: ["Retry-After": "1"]))

@@ -32,7 +32,7 @@ package final class PeerListener: ListenerDelegate {
         /// False while it is bound but must not accept peers yet: while a reload is prepared.
         var isOpen = false
         var isStopping = false
-        var generations = JudgingGenerations()
+        var generations = ReauthenticationGenerations()
         /// The file of users by which all who are there have been judged.
         var users: UserMarks?
         /// How often the certificate authorities or their revocation lists have changed.
@@ -185,7 +185,7 @@ package final class PeerListener: ListenerDelegate {
                     await round?.value
                     round = Task { [weak self] in
                         guard let self else { return }
-                        await self.judgeAgain()
+                        await self.reauthenticate()
                     }
                 }
                 round?.cancel()
@@ -260,9 +260,9 @@ package final class PeerListener: ListenerDelegate {
     }
 
     /// The peers of a database, each with the state of a document for that peer.
-    func standings(of id: DocumentID, in collection: CollectionName, database: String) async throws -> [(peer: Peer, standing: PeerStanding)] {
+    func standings(of id: DocumentID, in collection: CollectionName, database: String) async throws -> [(peer: Peer, standing: PeerDocumentState)] {
         let found = state.withLock { $0.connections.sorted { $0.key < $1.key }.map(\.value) }
-        var standings: [(peer: Peer, standing: PeerStanding)] = []
+        var standings: [(peer: Peer, standing: PeerDocumentState)] = []
         for each in found where each.peer.database.utf8.elementsEqual(database.utf8) {
             standings.append((each.peer, try await each.session.standing(of: id, in: collection)))
         }
@@ -313,7 +313,7 @@ package final class PeerListener: ListenerDelegate {
         return await authentication.authenticate(request)
     }
 
-    func wouldLetIn(_ proof: PeerAuthentication.Proof, as principal: Principal, remote: String) async -> Bool {
+    func wouldAdmit(_ proof: PeerAuthentication.Proof, as principal: Principal, remote: String) async -> Bool {
         await authentication.accepts(proof, as: principal, remote: remote)
     }
 
@@ -366,12 +366,12 @@ package final class PeerListener: ListenerDelegate {
         Task {
             await session.start()
             if isStale {
-                var round = JudgingRound(authentication)
-                await judgeAgain(key, &round)
+                var round = ReauthenticationRound(authentication)
+                await reauthenticate(key, &round)
             }
             // The authorities may have changed since the handshake, and the session may have ended since it was looked up.
-            await putOffUnlessVouchedFor(key)
-            if let login = admission.login, !sessions.has(login) { await putOff(login) }
+            await disconnectUnlessVouchedFor(key)
+            if let login = admission.login, !sessions.has(login) { await disconnectSession(login) }
         }
     }
 

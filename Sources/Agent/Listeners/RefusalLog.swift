@@ -32,8 +32,8 @@ enum RefusalLog {
                 "cause": "\(cause.direction.rawValue) \(cause.domain.rawValue)/\(cause.code)", "database": "\(database)", "user": "\(user ?? "")",
             ]
             // The peer gives up a document that is too large here.
-            let isGrave = cause.domain == .plugin || cause == Cause(direction: .pull, domain: .http, code: 413)
-            logger.log(level: isGrave ? .warning : .info, "\(what): \(each.error)", metadata: metadata)
+            let isSevere = cause.domain == .plugin || cause == Cause(direction: .pull, domain: .http, code: 413)
+            logger.log(level: isSevere ? .warning : .info, "\(what): \(each.error)", metadata: metadata)
         }
     }
 }

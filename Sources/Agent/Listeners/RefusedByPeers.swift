@@ -33,7 +33,7 @@ struct RefusedByPeers: Sendable {
     }
 
     struct Kept: Sendable {
-        var kept: KeptThere
+        var kept: KeptByPeer
         /// Seconds since 1970.
         var since: Int64
     }

@@ -50,7 +50,7 @@ extension PeerListener {
         case "DELETE":
             if let found = sessions.find(request.headers.first("Cookie"), database) {
                 sessions.end(found.key)
-                await putOff(found.key)
+                await disconnectSession(found.key)
             }
             var answer = HTTPResponse.json("{\"ok\":true}\n")
             answer.headers.add("Set-Cookie", setCookie(nil, database))
@@ -101,7 +101,7 @@ extension PeerListener {
     func admitted(by found: (key: PeerSessions.Key, session: PeerSessions.Session), remote: String) async -> PeerSessions.Session? {
         let generation = authenticatorGeneration
         if found.session.generation != generation,
-            await !wouldLetIn(found.session.proof, as: found.session.principal, remote: remote)
+            await !wouldAdmit(found.session.proof, as: found.session.principal, remote: remote)
         {
             sessions.end(found.key)
             return nil

@@ -228,7 +228,7 @@ extension ListenerSettings {
     func authenticatorHook(_ plugins: [PluginListing]) -> LuaHook {
         guard clientCertificates.value != .none, let name = authenticator?.plugin.value else { return .authenticatePassword }
         let offered = plugins.first { $0.name.utf8.elementsEqual(name.utf8) }?.hooks ?? []
-        let judgesOnlyPasswords = offered.contains(LuaHook.authenticatePassword.rawValue) && !offered.contains(LuaHook.authenticateCertificate.rawValue)
-        return judgesOnlyPasswords && !roots.isEmpty ? .authenticatePassword : .authenticateCertificate
+        let authenticatesOnlyPasswords = offered.contains(LuaHook.authenticatePassword.rawValue) && !offered.contains(LuaHook.authenticateCertificate.rawValue)
+        return authenticatesOnlyPasswords && !roots.isEmpty ? .authenticatePassword : .authenticateCertificate
     }
 }

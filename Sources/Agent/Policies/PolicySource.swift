@@ -52,7 +52,7 @@ package struct PolicySource: Sendable {
     func conflictPolicy(_ reference: PluginReference?, database: Database, usedBy: String) throws(ConfigurationProblem) -> ConflictPolicy {
         guard let reference else { return ConflictPolicy() }
         let asked = try resolver(reference, usedBy: "\(usedBy) conflict_resolver")
-        var policy = ConflictPolicy(resolver: reference.onFailure.value == .defaultRule ? YieldingResolver(resolver: asked) : asked)
+        var policy = ConflictPolicy(resolver: reference.onFailure.value == .defaultRule ? FallbackResolver(resolver: asked) : asked)
         if let shadow = reference.shadow {
             let (watching, counter) = try at(PluginReference(shadow)) { host, params throws(PluginError) in
                 try host.shadowResolver(
@@ -134,11 +134,11 @@ package struct PolicySource: Sendable {
 }
 
 /// A resolver with `on_failure: default_rule`.
-private struct YieldingResolver: ConflictResolver {
+private struct FallbackResolver: ConflictResolver {
     let resolver: any ConflictResolver
     var pluginName: String { resolver.pluginName }
     var version: String { resolver.version }
-    var yieldsToRule: Bool { true }
+    var fallsBackToRule: Bool { true }
 
     func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision { await resolver.resolve(conflict, context) }
     func versionChanges() -> AsyncStream<String> { resolver.versionChanges() }

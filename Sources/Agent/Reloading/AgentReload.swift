@@ -181,9 +181,9 @@ extension Agent {
 
     private func commit(_ plan: ReloadPlan, _ prepared: Prepared) async throws -> [String] {
         var done: [String] = []
-        await stopKeeping()
-        done += await stopReplicators(plan.goneReplicators, removed: Set(plan.change.replicators.removed))
-        done += await stopListeners(plan.goneListeners, removed: Set(plan.change.listeners.removed), closing: plan.touchedResolvers)
+        await stopKeepers()
+        done += await stopReplicators(plan.replicatorsToStop, removed: Set(plan.change.replicators.removed))
+        done += await stopListeners(plan.listenersToStop, removed: Set(plan.change.listeners.removed), closing: plan.touchedResolvers)
         for name in plan.closedDatabases.sorted() {
             shared.withLock { $0.databases.removeValue(forKey: name) }?.close()
             done.append("database \(name) closed")
@@ -238,7 +238,7 @@ extension Agent {
         }
         try await keep(plan.new)
         if plan.change.global.contains(.disk) {
-            await lookAtDisks()
+            await checkDisks()
             done.append("disk applied")
         }
         if plan.changesFleet {
@@ -269,9 +269,9 @@ extension Agent {
     /// - Parameter stopped: listeners that an operator had stopped.
     private func restore(_ plan: ReloadPlan, stopped: [PeerListener]) async {
         guard !isStopping else { return }
-        let keptListeners = Set(plan.old.listeners.map(\.name.value)).subtracting(plan.goneListeners)
-        let keptReplicators = Set(plan.old.replicators.map(\.name.value)).subtracting(plan.goneReplicators)
-        await stopKeeping()
+        let keptListeners = Set(plan.old.listeners.map(\.name.value)).subtracting(plan.listenersToStop)
+        let keptReplicators = Set(plan.old.replicators.map(\.name.value)).subtracting(plan.replicatorsToStop)
+        await stopKeepers()
         _ = await stopReplicators(Set(replicators.map(\.configuration.name)).subtracting(keptReplicators), removed: [])
         _ = await stopListeners(Set(listeners.map(\.settings.name.value)).subtracting(keptListeners), removed: [])
         let keptDatabases = Set(plan.old.databases.map(\.name.value)).subtracting(plan.closedDatabases)
@@ -293,14 +293,14 @@ extension Agent {
         for name in plan.changedWarnings where keptDatabases.contains(name) { setWarning(of: name, as: plan.old) }
         if plan.changesFleet { await followFleet(plan.old) }
         await attempt("the conflict resolvers") { try preparePolicies(plan.old, changed: plan.touchedResolvers) }
-        for wanted in plan.old.listeners where plan.goneListeners.contains(wanted.name.value) {
+        for wanted in plan.old.listeners where plan.listenersToStop.contains(wanted.name.value) {
             if let listener = stopped.first(where: { $0.settings.name.value == wanted.name.value }) {
                 shared.withLock { $0.listeners.append(listener) }
             } else {
                 await attempt("listener \(wanted.name.value)") { try await startListener(wanted) }
             }
         }
-        for wanted in plan.old.replicators where plan.goneReplicators.contains(wanted.name.value) {
+        for wanted in plan.old.replicators where plan.replicatorsToStop.contains(wanted.name.value) {
             await attempt("replicator \(wanted.name.value)") { _ = try await startReplicator(wanted) }
         }
         await attempt("the keepers") { try await keep(plan.old) }

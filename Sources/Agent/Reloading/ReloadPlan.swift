@@ -7,10 +7,10 @@ struct ReloadPlan {
     let new: AgentSettings
     let change: SettingsDifference
     /// Stopped, and started again unless they were removed. A listener that an operator stopped is not among them, unless its own settings change.
-    let goneListeners: Set<String>
+    let listenersToStop: Set<String>
     /// Listeners that do not have their port yet.
     private let waitingListeners: Set<String>
-    let goneReplicators: Set<String>
+    let replicatorsToStop: Set<String>
     /// Closed, and opened again unless they were removed.
     let closedDatabases: Set<String>
     /// Databases whose quota changes while they are in use, without any effect on their users.
@@ -67,7 +67,7 @@ struct ReloadPlan {
         for replicator in old.replicators where replicator.target.value.scheme == .local && touchedDatabases.contains(replicator.target.value.path) {
             replicators.insert(replicator.name.value)
         }
-        goneReplicators = replicators
+        replicatorsToStop = replicators
         let own = Set(change.listeners.removed + change.listeners.changed.map(\.name))
         var listeners = own
         // Their connections use the database, or its resolver.
@@ -75,7 +75,7 @@ struct ReloadPlan {
             listeners.insert(listener.name.value)
         }
         if wanted.limits.maxBlobBytes != old.limits.maxBlobBytes { listeners.formUnion(old.listeners.map(\.name.value)) }
-        goneListeners = own.union(listeners.subtracting(stopped))
+        listenersToStop = own.union(listeners.subtracting(stopped))
     }
 
     /// Connections are restarted with the new limit, and documents held because of a blob's size are tried again.
@@ -86,12 +86,12 @@ struct ReloadPlan {
 
     var startedListeners: [ListenerSettings] {
         let known = Set(old.listeners.map(\.name.value))
-        return new.listeners.filter { goneListeners.contains($0.name.value) || !known.contains($0.name.value) }
+        return new.listeners.filter { listenersToStop.contains($0.name.value) || !known.contains($0.name.value) }
     }
 
     var startedReplicators: [ReplicatorSettings] {
         let known = Set(old.replicators.map(\.name.value))
-        return new.replicators.filter { goneReplicators.contains($0.name.value) || !known.contains($0.name.value) }
+        return new.replicators.filter { replicatorsToStop.contains($0.name.value) || !known.contains($0.name.value) }
     }
 
     /// A listener that already waits for its port, and whose port does not change, goes on waiting, as after a start. A port that is new in the
@@ -106,9 +106,9 @@ struct ReloadPlan {
     /// The port may still be held by a listener that is about to stop.
     func mustWait(_ listener: ListenerSettings) -> Bool {
         if let endpoint = listener.endpoint?.value {
-            return old.listeners.contains { goneListeners.contains($0.name.value) && $0.endpoint?.value.path == endpoint.path }
+            return old.listeners.contains { listenersToStop.contains($0.name.value) && $0.endpoint?.value.path == endpoint.path }
         }
         return listener.port.value != 0
-            && old.listeners.contains { goneListeners.contains($0.name.value) && $0.endpoint == nil && $0.port.value == listener.port.value }
+            && old.listeners.contains { listenersToStop.contains($0.name.value) && $0.endpoint == nil && $0.port.value == listener.port.value }
     }
 }

@@ -47,11 +47,11 @@ extension Agent {
             for listener in gone {
                 // A removed listener does not come back; a changed one starts again at once.
                 let code: UInt16 = removed.contains(listener.settings.name.value) ? 1001 : 4001
-                let mayLeaveLater = closing.map { closing in
+                let mayCloseLater = closing.map { closing in
                     listener.settings.endpoint == nil && !listener.settings.databases.contains { closing.contains($0.value) }
                 }
                 tasks.addTask { [leaving] in
-                    guard mayLeaveLater == true else { return await listener.stop(code: code) }
+                    guard mayCloseLater == true else { return await listener.stop(code: code) }
                     await listener.stopAccepting()
                     leaving.leave(listener, code: code)
                 }

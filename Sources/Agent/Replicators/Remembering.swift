@@ -32,7 +32,7 @@ extension Agent {
         let name = replicator.configuration.name
         let record = records.read(name)
         replicator.restore(record.counts, lastSuccess: record.lastSuccess, wentBack: record.wentBack)
-        tellOfAutoPurge(replicator, before: record.autoPurge)
+        warnAboutAutoPurge(replicator, before: record.autoPurge)
         guard !record.isStopped else {
             logs.logger(.replicator).notice(
                 "stays stopped, as an operator requested (stop --keep); nightjar replicator \(name) start ends that", metadata: ["replicator": "\(name)"])
@@ -60,7 +60,7 @@ extension Agent {
     }
 
     /// Warns that documents purged, or not purged, under the previous setting stay that way.
-    private func tellOfAutoPurge(_ replicator: Replicator, before: Bool?) {
+    private func warnAboutAutoPurge(_ replicator: Replicator, before: Bool?) {
         let configuration = replicator.configuration
         let now = configuration.autoPurge
         guard now != before else { return }
@@ -104,7 +104,7 @@ extension Agent {
     }
 
     /// Runs until the task is cancelled.
-    nonisolated func rememberNowAndThen() async {
+    nonisolated func rememberPeriodically() async {
         while !Task.isCancelled {
             try? await environment.time.sleep(seconds: ReplicatorRecords.seconds)
             if !Task.isCancelled { remember(replicators) }

@@ -284,7 +284,7 @@ package enum ReplicatorBuilding {
     ) throws -> ReplicatorSecurity? {
         guard settings.target.value.usesTLS else { return nil }
         let security = try ReplicatorSecurity(settings, store: KeyStore(dataFolder: dataFolder, time: environment.time))
-        security.identity?.tellNews(logger)
+        security.identity?.logIdentityChanges(logger)
         if security.isUnsafe {
             logger.warning(
                 """

@@ -51,48 +51,48 @@ final class ReplicatorObserving: Sendable {
     private let observer: PluginObserver
     private let time: any TimeSource
     private let logger: Logger
-    private let untold: UntoldDocuments
+    private let unreported: UnreportedDocuments
     /// A task that is cancelled reads what its stream holds still, without waiting for more, and ends.
     private let gathering: Task<Void, Never>
     private let telling: [Task<Void, Never>]
 
     init(_ replicator: Replicator, _ observer: PluginObserver, _ time: any TimeSource, _ logger: Logger) {
-        let untold = UntoldDocuments()
-        (self.observer, self.time, self.logger, self.untold) = (observer, time, logger, untold)
+        let unreported = UnreportedDocuments()
+        (self.observer, self.time, self.logger, self.unreported) = (observer, time, logger, unreported)
         let configuration = replicator.configuration
         let (database, name, remote) = (configuration.database.name, configuration.name, configuration.shownTarget)
-        let tell: @Sendable (LuaHook, [UInt8]) async -> Void = { hook, news in
-            await observer.tell(hook, news, database: database, replicator: name, remote: remote)
+        let tell: @Sendable (LuaHook, [UInt8]) async -> Void = { hook, notification in
+            await observer.tell(hook, notification, database: database, replicator: name, remote: remote)
         }
         let (statuses, batches) = (replicator.statusChanges(kept: 1), replicator.documentEvents())
-        gathering = Task { for await batch in batches { untold.add(batch) } }
+        gathering = Task { for await batch in batches { unreported.add(batch) } }
         telling = [
             Task {
                 var told: [UInt8] = []
                 for await status in statuses {
-                    let news = ReplicatorNews.status(status)
-                    guard news != told else { continue }
-                    told = news
-                    await tell(.onStatus, news)
+                    let notification = ReplicatorNotification.status(status)
+                    guard notification != told else { continue }
+                    told = notification
+                    await tell(.onStatus, notification)
                     try? await time.sleep(nanoseconds: Limits.pause)
                 }
             },
             Task {
-                var isSaid = false
-                for await _ in untold.signal {
-                    while untold.count > 0 {
+                var isReported = false
+                for await _ in unreported.signal {
+                    while unreported.count > 0 {
                         var looks = 0
-                        while untold.count < Limits.batch, looks < Limits.looks, !Task.isCancelled {
+                        while unreported.count < Limits.batch, looks < Limits.looks, !Task.isCancelled {
                             try? await time.sleep(nanoseconds: Limits.look)
                             looks += 1
                         }
-                        let (events, missed) = untold.take(Limits.batch)
+                        let (events, missed) = unreported.take(Limits.batch)
                         if missed > 0 {
                             observer.missed(missed)
-                            if !isSaid { logger.warning("\(Self.words(observer.plugin, missed))") }
-                            isSaid = true
+                            if !isReported { logger.warning("\(Self.words(observer.plugin, missed))") }
+                            isReported = true
                         }
-                        if !events.isEmpty { await tell(.onDocuments, ReplicatorNews.documents(events)) }
+                        if !events.isEmpty { await tell(.onDocuments, ReplicatorNotification.documents(events)) }
                     }
                 }
             },
@@ -100,7 +100,7 @@ final class ReplicatorObserving: Sendable {
     }
 
     deinit {
-        untold.close()
+        unreported.close()
         for task in telling + [gathering] { task.cancel() }
     }
 
@@ -112,7 +112,7 @@ final class ReplicatorObserving: Sendable {
         await Deadline.run(nanoseconds: nanoseconds, time) { [telling] in
             for task in telling { await task.value }
         }
-        let left = untold.close()
+        let left = unreported.close()
         guard left > 0 else { return }
         observer.missed(left)
         logger.warning(
@@ -120,13 +120,13 @@ final class ReplicatorObserving: Sendable {
     }
 
     private static func words(_ plugin: String, _ missed: Int) -> String {
-        "the plugin \(plugin) is slower than the replicator, and was not told of \(Plural.count(missed, "document")), since observed_documents is \(UntoldDocuments.most); "
+        "the plugin \(plugin) is slower than the replicator, and was not told of \(Plural.count(missed, "document")), since observed_documents is \(UnreportedDocuments.most); "
             + "replication goes on; this is said once, and nightjar status --json and /metrics count them as not asked"
     }
 }
 
 /// Outcomes of documents that have not been passed to the plugin yet.
-final class UntoldDocuments: Sendable {
+final class UnreportedDocuments: Sendable {
     /// `observed_documents`: any more are dropped, and counted.
     static let most = 5_000
 

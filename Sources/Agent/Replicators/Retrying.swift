@@ -12,7 +12,7 @@ extension Agent {
             return try NetworkWatch.start(group: group, time: environment.time) { [weak self] change in
                 switch change {
                 case .gain: self?.retryAllNow("the network changed")
-                case .loss: self?.lookAtInterfaces()
+                case .loss: self?.checkInterfaces()
                 }
             }
         } catch {
@@ -23,11 +23,11 @@ extension Agent {
 
     nonisolated func retryAllNow(_ reason: String) {
         for replicator in replicators { replicator.retryNow(reason) }
-        lookAtInterfaces()
+        checkInterfaces()
     }
 
     /// Listeners compare their interface's addresses with those that they are bound to.
-    private nonisolated func lookAtInterfaces() {
+    private nonisolated func checkInterfaces() {
         for listener in listeners { listener.binding.retryNow() }
     }
 

@@ -20,13 +20,13 @@ final class Schedules: Sendable {
 
 extension Agent {
     /// Seconds between two looks at the clock.
-    private static let lookEvery = 10
+    private static let checkIntervalSeconds = 10
 
     /// Suspends and resumes replicators when their schedules say so, until the task is cancelled. An operator's action in between holds until the
     /// next change.
     func watchSchedules() async {
         while !Task.isCancelled {
-            try? await environment.time.sleep(seconds: Self.lookEvery)
+            try? await environment.time.sleep(seconds: Self.checkIntervalSeconds)
             guard !Task.isCancelled, !isStopping else { return }
             let minute = Self.minuteOfDay(environment.time.wallSeconds())
             let scheduled = settings.replicators.filter { !$0.schedule.isEmpty }

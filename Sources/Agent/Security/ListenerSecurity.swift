@@ -18,7 +18,7 @@ final class ListenerSecurity: Sendable {
         do throws(TLSFileError) {
             identity = try IdentitySource(try settings.identity.map { reference throws(TLSFileError) in try IdentitySetting(reference) } ?? .anonymous, store: store)
         } catch { throw ConfigurationProblem(at: position, "\(name) identity: \(error)") }
-        identity.tellNews(logger)
+        identity.logIdentityChanges(logger)
         do throws(TLSFileError) {
             roots = settings.roots.isEmpty ? nil : try .certificates(settings.roots.map(\.value))
         } catch { throw ConfigurationProblem(at: settings.roots.first?.position ?? position, "\(name) roots: \(error)") }
@@ -62,7 +62,7 @@ final class ListenerSecurity: Sendable {
                 metadata: ["identity": "\(identity.label)", "pin": "\(identity.current.leaf.pin)", "next_pin": "\(next.pin)"])
         }
         let hasIdentity = TLSFileReload.run("identity", logger) { () throws(TLSFileError) in try identity.reload() }
-        identity.tellNews(logger)
+        identity.logIdentityChanges(logger)
         let hasRoots = TLSFileReload.run("roots", logger) { () throws(TLSFileError) in try roots?.reload() }
         let hasRevoked = TLSFileReload.run("crl", logger) { () throws(TLSFileError) in try revoked?.reload() }
         guard hasIdentity || hasRoots || hasRevoked else { return false }

@@ -97,7 +97,7 @@ package final class ReplicatorSecurity: Sendable {
         let hasRoots = TLSFileReload.run("roots", logger) { () throws(TLSFileError) in try roots?.reload() }
         let hasRevoked = TLSFileReload.run("crl", logger) { () throws(TLSFileError) in try revoked?.reload() }
         let hasIdentity = TLSFileReload.run("authenticator", logger) { () throws(TLSFileError) in try identity?.reload() }
-        identity?.tellNews(logger)
+        identity?.logIdentityChanges(logger)
         guard hasPins || hasRoots || hasRevoked || hasIdentity else { return false }
         do throws(TLSError) {
             context.replace(

@@ -17,7 +17,7 @@ package final class ProcessSignals: Sendable {
     private struct State {
         var isStopping = false
         /// The signal that requested the stop, until it has been reported.
-        var untold: String?
+        var unreported: String?
         var stops: [AsyncStream<Void>.Continuation] = []
         var progress: StopProgress?
     }
@@ -64,10 +64,10 @@ package final class ProcessSignals: Sendable {
 
     /// The signal that requested a stop, for the one line that reports it; nil if none did, or it was reported. The thread that waits for signals
     /// does not log it, because a blocked log must not hold that thread up.
-    func tellStop() -> String? {
+    func reportStop() -> String? {
         state.withLock { state in
-            defer { state.untold = nil }
-            return state.untold
+            defer { state.unreported = nil }
+            return state.unreported
         }
     }
 
@@ -104,7 +104,7 @@ package final class ProcessSignals: Sendable {
             }
             if deadline == nil { deadline = time.monotonicNanoseconds() + UInt64(Self.longestStop) * 1_000_000_000 }
             let waiting = state.withLock { state in
-                if !state.isStopping { state.untold = Int32(byte) == SIGINT ? "SIGINT" : "SIGTERM" }
+                if !state.isStopping { state.unreported = Int32(byte) == SIGINT ? "SIGINT" : "SIGTERM" }
                 state.isStopping = true
                 defer { state.stops = [] }
                 return state.stops

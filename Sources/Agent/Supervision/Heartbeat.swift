@@ -13,7 +13,7 @@ struct Heartbeat: Service {
         }
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
-                await loopsTurn()
+                await waitForLoops()
                 notice.alive()
                 // Two signs of life may be late before systemd acts.
                 try? await agent.environment.time.sleep(nanoseconds: watchdog / 3)
@@ -22,7 +22,7 @@ struct Heartbeat: Service {
     }
 
     /// Returns when every event loop has run something; never while one is stuck.
-    private func loopsTurn() async {
+    private func waitForLoops() async {
         for loop in agent.group.makeIterator() { try? await loop.submit {}.get() }
     }
 }

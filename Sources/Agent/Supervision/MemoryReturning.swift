@@ -9,7 +9,7 @@ struct MemoryReturning: Service {
     private static let interval = 1
     /// Present memory use counts as the use at rest only after this many checks with next to nothing held: before that,
     /// recently held memory may not have been returned yet.
-    private static let looksAtRest = 5
+    private static let checksAtRest = 5
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
@@ -22,7 +22,7 @@ struct MemoryReturning: Service {
                 let highest = memory.takeHighest()
                 if peak.isOver(highest: highest, used: memory.used, uncounted: memory.uncounted) { System.returnFreeMemory() }
                 quiet = highest <= memory.limit / 16 ? quiet + 1 : 0
-                if quiet >= Self.looksAtRest { memory.noteRest() }
+                if quiet >= Self.checksAtRest { memory.noteRest() }
             }
         }
     }

@@ -40,7 +40,7 @@ extension Agent {
     }
 
     /// What removed a missing document, if that is known: the later of a purge by hand and an expiry.
-    nonisolated func howItWent(_ id: DocumentID, _ collection: Collection, _ database: Database) async throws -> WhereaboutsStatement? {
+    nonisolated func removalCause(_ id: DocumentID, _ collection: Collection, _ database: Database) async throws -> WhereaboutsStatement? {
         let purged = lastPurge(of: id, in: collection.name, database: database.name)
         guard let expired = try await database.read({ try $0.lastExpiry(collection, id) }) else { return purged }
         let time = Timestamp.format(expired.time)

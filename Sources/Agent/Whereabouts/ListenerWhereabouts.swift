@@ -32,7 +32,7 @@ struct ListenerWhereabouts: Sendable {
         return ["refused_by_peers", "kept_by_peers"].contains { answer[$0]?.asArray?.isEmpty == false }
     }
 
-    func statement(_ standing: PeerStanding) -> WhereaboutsStatement {
+    func statement(_ standing: PeerDocumentState) -> WhereaboutsStatement {
         switch standing {
         case .otherCollection:
             WhereaboutsStatement("other_collection", "the peer has not asked for \(collection)", remedy: "name the collection in the peer's configuration")
@@ -40,7 +40,7 @@ struct ListenerWhereabouts: Sendable {
             WhereaboutsStatement("not_pulled", "the peer has not asked for documents: it only pushes, or has only just connected")
         case .notChosen:
             WhereaboutsStatement("excluded", "it is not among the documents that the peer asked for", remedy: "add it to the peer's document ids")
-        case .nothingHere: WhereaboutsStatement("nothing_here", "there is nothing here to pull")
+        case .noLocalDocument: WhereaboutsStatement("nothing_here", "there is nothing here to pull")
         case .unrouted(let route?):
             WhereaboutsStatement(
                 "unrouted", "sync function \(route.plugin) could not put it into channels: \(route.error)",
@@ -92,7 +92,7 @@ struct ListenerWhereabouts: Sendable {
     }
 
     /// What the peer said about the document: that it refuses it, or, if its feed has already passed the document, that it holds it back.
-    func answer(of peer: PeerListener.Peer, _ id: DocumentID, _ standing: PeerStanding) -> WhereaboutsStatement? {
+    func answer(of peer: PeerListener.Peer, _ id: DocumentID, _ standing: PeerDocumentState) -> WhereaboutsStatement? {
         let key = RefusedByPeers.Key(peer: peer.user ?? PeerListener.host(of: peer.address), database: database, collection: collection, id: id)
         let said = listener.refusedByPeers
         if let refusal = said.refusals[key] { return Self.statement(refusal) }
@@ -104,7 +104,7 @@ struct ListenerWhereabouts: Sendable {
         statement(kept.kept).with(["since": .string(Timestamp.format(kept.since))])
     }
 
-    private static func statement(_ kept: KeptThere) -> WhereaboutsStatement {
+    private static func statement(_ kept: KeptByPeer) -> WhereaboutsStatement {
         let took = "the peer took \(kept.revision.text) but holds it back, as it replied then"
         let statement =
             switch kept.reason {

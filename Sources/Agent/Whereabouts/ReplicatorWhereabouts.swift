@@ -8,7 +8,7 @@ import Replication
 struct ReplicatorWhereabouts: Sendable {
     let replicator: Replicator
     let collection: CollectionName
-    let isKeptStopped: Bool
+    let staysStopped: Bool
     /// When its schedule lets it connect again (seconds since 1970).
     var resumesAt: Int64?
     /// The document was here, and has expired.
@@ -25,8 +25,8 @@ struct ReplicatorWhereabouts: Sendable {
         switch status.activity {
         case .idle, .busy: return nil
         case .stopped:
-            let how = isKeptStopped ? "stopped by an operator, even after the agent restarts" : "stopped\(last)"
-            if status.error == nil, !isKeptStopped, !config.isContinuous, status.lastSuccess != nil {
+            let how = staysStopped ? "stopped by an operator, even after the agent restarts" : "stopped\(last)"
+            if status.error == nil, !staysStopped, !config.isContinuous, status.lastSuccess != nil {
                 return WhereaboutsStatement("stopped", "it is not continuous, and its last run is over", remedy: "run it again: \(start)")
             }
             return WhereaboutsStatement("stopped", how, remedy: (status.error?.remedy.map { "\($0); then " } ?? "") + start)
@@ -60,12 +60,12 @@ struct ReplicatorWhereabouts: Sendable {
 
     // MARK: - To the remote
 
-    func statement(_ push: DocumentStanding.Push) -> WhereaboutsStatement {
+    func statement(_ push: DocumentReplicationState.Push) -> WhereaboutsStatement {
         switch push {
         case .onlyPulls: WhereaboutsStatement("not_pushed", "it pushes nothing (type: pull)", remedy: "set type: push_and_pull if it should")
         case .otherCollection: otherCollection
         case .notChosen: notChosen
-        case .nothingHere: WhereaboutsStatement("nothing_here", "there is nothing here to push")
+        case .noLocalDocument: WhereaboutsStatement("nothing_here", "there is nothing here to push")
         case .there(let revision):
             WhereaboutsStatement("sent", "the remote has the current revision, \(revision.text)").with(["rev": .string(revision.text)])
         case .thereBefore(let revision, let time):
@@ -121,7 +121,7 @@ struct ReplicatorWhereabouts: Sendable {
 
     // MARK: - From the remote
 
-    func statement(_ pull: DocumentStanding.Pull, isHere: Bool) -> WhereaboutsStatement {
+    func statement(_ pull: DocumentReplicationState.Pull, isHere: Bool) -> WhereaboutsStatement {
         switch pull {
         case .onlyPushes: return WhereaboutsStatement("not_pulled", "it pulls nothing (type: push)", remedy: "set type: push_and_pull if it should")
         case .otherCollection: return otherCollection
@@ -137,7 +137,7 @@ struct ReplicatorWhereabouts: Sendable {
                 "orphaned", "the remote took it away, but it was kept here: \(noted.error.isEmpty ? "enable_auto_purge is off" : noted.error)",
                 remedy: "give this login access to it again there, or purge it here"
             ).with(noted)
-        case .waiting(let waiting) where waiting.error.isNoRoom: return waitingForRoom(waiting.error, "it does not fit", since: waiting.since)
+        case .waiting(let waiting) where waiting.error.isOutOfSpace: return waitingForRoom(waiting.error, "it does not fit", since: waiting.since)
         case .waiting(let waiting): return self.waiting(waiting, waiting.error.domain == .store ? "this database cannot take" : "the peer cannot give")
         case .refusedHere(let refused):
             // The remote refused it.
@@ -145,7 +145,7 @@ struct ReplicatorWhereabouts: Sendable {
             return WhereaboutsStatement(
                 isTheirs ? "not_given" : "refused_here",
                 isTheirs ? "the remote announced it, but does not send it: \(refused.error)" : "the remote sent it, and it was refused here: \(refused.error)",
-                remedy: refused.error.isOfSizeHere
+                remedy: refused.error.exceedsLocalSize
                     ? "raise the limit that is named: it is requested again by itself from the agent's next start on"
                     : "fix the reason there: a document that changes is sent again; \(start) --reset asks for everything again"
             ).with(["since": .string(Timestamp.format(refused.since)), "error": Agent.report(refused.error)])
@@ -161,11 +161,11 @@ struct ReplicatorWhereabouts: Sendable {
                 "known_before", "the remote had \(revision.text), but it went back (noticed at \(Timestamp.format(time))), and may have lost it: it is not pushed",
                 remedy: "nightjar explain remote_went_back"
             ).with(["rev": .string(revision.text), "remote_went_back_at": .string(Timestamp.format(time))])
-        case .untold: return untold(isHere: isHere)
+        case .notAnnounced: return notAnnounced(isHere: isHere)
         }
     }
 
-    private func untold(isHere: Bool) -> WhereaboutsStatement {
+    private func notAnnounced(isHere: Bool) -> WhereaboutsStatement {
         let wanted = config.collections.first { $0.collection == collection }
         var bounds: [String] = []
         if let channels = wanted?.channels { bounds.append("channels: \(channels.joined(separator: ", "))") }
@@ -262,7 +262,7 @@ extension Replicator {
 extension ReplicationError? {
     func offlineRemedy(of target: String) -> String {
         guard let error = self else { return "check whether \(target) can be reached from here" }
-        if let own = error.ownRemedy { return own }
+        if let own = error.specificRemedy { return own }
         switch (error.domain, error.code) {
         case (.websocket, 1012), (.websocket, 1013), (.websocket, 4001):
             return "\(target) is reached and asks to come back later (\(error.code)): if it keeps doing so, check its log and health"

@@ -19,7 +19,7 @@ extension Agent {
         if let row {
             document = try await deletedByResolver(document, row, access.collection, found)
             document = try await expiring(document, row, access.collection, found)
-        } else if let gone = try await howItWent(id, access.collection, found) {
+        } else if let gone = try await removalCause(id, access.collection, found) {
             document = gone
         }
         var isKnown = false
@@ -98,7 +98,7 @@ extension Agent {
     ) async throws -> (answer: JSONValue, knowsIt: Bool) {
         let configuration = replicator.configuration
         let words = ReplicatorWhereabouts(
-            replicator: replicator, collection: name, isKeptStopped: records.read(configuration.name).isStopped,
+            replicator: replicator, collection: name, staysStopped: records.read(configuration.name).isStopped,
             resumesAt: resumption(of: replicator, now: environment.time.wallSeconds()), hasExpired: hasExpired)
         var members: [JSONObject.Member] = [
             .init(key: "name", value: .string(configuration.name)), .init(key: "target", value: .string(configuration.shownTarget)),
@@ -118,9 +118,9 @@ extension Agent {
     }
 
     /// That the sync function of its database has not put an existing document into channels; nil if it has, or there is none.
-    private nonisolated func unrouted(_ id: DocumentID, _ collection: Collection, _ database: Database) async throws -> PeerStanding? {
+    private nonisolated func unrouted(_ id: DocumentID, _ collection: Collection, _ database: Database) async throws -> PeerDocumentState? {
         guard listeners.contains(where: { $0.settings.sync != nil && $0.serves(database.name) }) else { return nil }
-        return try await database.read { transaction -> PeerStanding? in
+        return try await database.read { transaction -> PeerDocumentState? in
             let failed = try transaction.unassigned(collection, id)
             guard failed == nil, try transaction.assignedChannels(collection, id) != nil else { return .unrouted(failed) }
             return nil
@@ -128,7 +128,7 @@ extension Agent {
     }
 
     private nonisolated func whereabouts(
-        of id: DocumentID, in name: CollectionName, _ database: String, with listener: PeerListener, _ unrouted: PeerStanding?
+        of id: DocumentID, in name: CollectionName, _ database: String, with listener: PeerListener, _ unrouted: PeerDocumentState?
     ) async throws -> JSONValue {
         let words = ListenerWhereabouts(listener: listener, collection: name, database: database)
         let isServed = listener.serves(database)

@@ -51,7 +51,7 @@ enum AttachmentRoutes {
         let (first, length) = (start, count)
         return .stream(status: status, headers: headers, length: Int(clamping: count)) { writer in
             var pieces = PieceWriter(writer, call.database.blobs)
-            try await pieces.eachPiece(of: digest, from: first, count: length) { try await $0.write($1) }
+            try await pieces.forEachPiece(of: digest, from: first, count: length) { try await $0.write($1) }
             try await pieces.flush()
         }
     }

@@ -39,7 +39,7 @@ extension CouchCall {
                     switch event {
                     case .begins:
                         failure = nil
-                        if !hasAttachments { try await body.holdTools((inflater?.memory ?? 0) + CouchLimits.attachmentBytes) }
+                        if !hasAttachments { try await body.reserveToolMemory((inflater?.memory ?? 0) + CouchLimits.attachmentBytes) }
                         hasAttachments = true
                         upload = try await BlobUpload(self, isGzipped: false)
                     case .bytes(let bytes): try await upload?.append(bytes)
@@ -74,7 +74,7 @@ extension IncomingDocument {
     /// Puts attachments back into the text of a design document, which keeps them inline.
     ///
     /// - Throws: ``HTTPError`` 413.
-    mutating func takeBack(_ carried: [CarriedBlob], _ blobs: BlobStore) async throws {
+    mutating func restoreInline(_ carried: [CarriedBlob], _ blobs: BlobStore) async throws {
         var members: [JSONObject.Member] = []
         for member in attachments?.members ?? [] {
             guard var entry = member.value.asObject, let number = entry["data"]?.asUInt64, number < carried.count else {

@@ -41,7 +41,7 @@ struct ChangesQuestion: Sendable {
             }
             self.feed = feed
         }
-        try takePlace(query.text("since") ?? body["since"].map { $0.asString ?? $0.text }, query.text("last-event-id") ?? call.request.headers.first("Last-Event-ID"))
+        try parsePosition(query.text("since") ?? body["since"].map { $0.asString ?? $0.text }, query.text("last-event-id") ?? call.request.headers.first("Last-Event-ID"))
         limit = try query.number("limit") ?? body["limit"]?.asInt64.map { min(Int(clamping: max(0, $0)), CouchQuery.largestNumber) }
         switch query.text("style") {
         case nil, "main_only": break
@@ -51,15 +51,15 @@ struct ChangesQuestion: Sendable {
         isDescending = try query.flag("descending") || query.text("dir") == "rev"
         includesDocuments = try query.flag("include_docs")
         form = try DocumentRoutes.form(query)
-        try takeTimes(query)
+        try parseTimeouts(query)
         try await takeFilter(query, body, call)
         // A selector keeps the whole parsed request; otherwise only the list of ids is kept, since a feed may last long.
-        if filter == nil, selector == nil { call.answer.holdQuestion((ids ?? []).reduce(0) { $0 + 2 * $1.text.utf8.count + 96 }) }
+        if filter == nil, selector == nil { call.answer.reserveForRequest((ids ?? []).reduce(0) { $0 + 2 * $1.text.utf8.count + 96 }) }
     }
 
     /// The caller decides where a continuing feed begins. A sequence that this database has not reached belongs to a different database, so the feed
     /// begins from the start and nothing is missed.
-    private mutating func takePlace(_ text: String?, _ event: String?) throws(HTTPError) {
+    private mutating func parsePosition(_ text: String?, _ event: String?) throws(HTTPError) {
         guard let text = event ?? text else { return }
         if text == "now" {
             since = nil
@@ -73,7 +73,7 @@ struct ChangesQuestion: Sendable {
         since = place
     }
 
-    private mutating func takeTimes(_ query: CouchQuery) throws(HTTPError) {
+    private mutating func parseTimeouts(_ query: CouchQuery) throws(HTTPError) {
         switch query.text("heartbeat") {
         case nil, "false": break
         case "true": heartbeat = CouchLimits.heartbeat

@@ -174,7 +174,7 @@ struct ChangesReading: Sendable {
                     if let first = revisions.first {
                         starts.append(before)
                         let document =
-                            row.news == .visible && row.isFirsthand
+                            row.visibility == .visible && row.isFirsthand
                             ? found(row.change, keepsTrees ? tree : nil, isBound: isBound)
                             : FoundRevision(ended: first, of: row.change.id, at: row.sequence, in: nil)
                         let told = ChangesRow(place: text, revisions: revisions, document: document)
@@ -233,7 +233,7 @@ struct ChangesReading: Sendable {
     /// The revisions to report of a document, for a client restricted to channels.
     private static func told(_ row: ChannelPage.Row, _ tree: RevisionTree?) -> [RevisionID] {
         let current = row.change.revision
-        guard row.news != .visible else { return [current] + (row.isFirsthand ? tree?.endedLeaves(beside: current) ?? [] : []) }
+        guard row.visibility != .visible else { return [current] + (row.isFirsthand ? tree?.endedLeaves(beside: current) ?? [] : []) }
         // That a document left the client's channels is not reported: the client may keep what it has, but gets nothing newer. But it must not keep
         // a branch as its winner that others deleted at that time.
         return row.isFirsthand ? tree?.endedWinners(before: current) ?? [] : []

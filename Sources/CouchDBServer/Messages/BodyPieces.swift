@@ -26,9 +26,9 @@ struct PieceWriter {
             switch piece {
             case .bytes(let bytes): try await write(sliced: bytes)
             case .base64(let digest):
-                try await eachPiece(of: digest) { writer, bytes in try await writer.write(Base64.encode(bytes).utf8) }
+                try await forEachPiece(of: digest) { writer, bytes in try await writer.write(Base64.encode(bytes).utf8) }
             case .blob(let digest):
-                try await eachPiece(of: digest) { writer, bytes in try await writer.write(bytes) }
+                try await forEachPiece(of: digest) { writer, bytes in try await writer.write(bytes) }
             }
         }
     }
@@ -67,7 +67,7 @@ struct PieceWriter {
     }
 
     /// If a blob was altered or removed after it was verified, the answer is cut short, which tells the client that it is incomplete.
-    mutating func eachPiece(
+    mutating func forEachPiece(
         of digest: BlobDigest, from start: UInt64 = 0, count: UInt64 = .max, _ body: (inout PieceWriter, [UInt8]) async throws -> Void
     ) async throws {
         let reader = try await blobs.perform { try $0.reader(digest) }

@@ -17,7 +17,7 @@ enum CouchError {
     static func filterFailed(_ name: String) -> HTTPError {
         HTTPError(503, "the filter \(name) fails at present; the agent's log says why", error: "filter_failed", headers: ["Retry-After": "1"])
     }
-    static func notHere(_ what: String) -> HTTPError { HTTPError(501, "\(what) is not served here", error: "not_implemented") }
+    static func notServedHere(_ what: String) -> HTTPError { HTTPError(501, "\(what) is not served here", error: "not_implemented") }
     static func invalidJSON(_ error: JSONError) -> HTTPError { badRequest("invalid UTF-8 JSON: \(error)") }
 
     /// Maps a store error to CouchDB's words.

@@ -131,7 +131,7 @@ enum OpenAPI {
             if status != 304 { response["content"] = content(of: known.answer) }
             responses["\(status)"] = .object(response)
         }
-        for status in Set(known.usualErrors + known.errors).sorted() { responses["\(status)"] = ["$ref": "#/components/responses/Problem"] }
+        for status in Set(known.commonErrors + known.errors).sorted() { responses["\(status)"] = ["$ref": "#/components/responses/Problem"] }
         responses["default"] = ["$ref": "#/components/responses/Problem"]
         return .object(responses)
     }

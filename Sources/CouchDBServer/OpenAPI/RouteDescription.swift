@@ -36,13 +36,13 @@ struct RouteDescription: Sendable {
     var success: [Int] = [200]
     /// The body with these statuses.
     var answer: Answer
-    /// Errors in addition to those that any request may have: see ``usualErrors``.
+    /// Errors in addition to those that any request may have: see ``commonErrors``.
     var errors: [Int] = []
     /// Open to anonymous requests.
     var isOpen = false
 
     /// Errors that any request may have.
-    var usualErrors: [Int] { isOpen ? [400, 401, 404, 413, 415, 503] : [400, 401, 403, 404, 413, 415, 503] }
+    var commonErrors: [Int] { isOpen ? [400, 401, 404, 413, 415, 503] : [400, 401, 403, 404, 413, 415, 503] }
 
     init(
         _ summary: String, _ parameters: [String] = [], headers: [String] = [], body: Body? = nil, isBodyOptional: Bool = false, success: [Int] = [200],

@@ -52,7 +52,7 @@ struct FindQuestion: Sendable {
         // Options for clusters and for indexes that lag behind, neither of which exists here.
         case "r", "update", "stable", "stale": break
         case "partition":
-            guard value.asString?.utf8.isEmpty ?? value.isNull else { throw CouchError.notHere("a partitioned query") }
+            guard value.asString?.utf8.isEmpty ?? value.isNull else { throw CouchError.notServedHere("a partitioned query") }
         default: throw CouchError.query("invalid_key", "Invalid key \(JSONValue.string(key).text) for this request.")
         }
     }

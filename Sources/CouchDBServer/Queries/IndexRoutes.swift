@@ -31,7 +31,7 @@ enum IndexRoutes {
     // MARK: - Creating
 
     static func create(_ call: CouchCall) async throws -> HTTPResponse {
-        try await requireRights(call)
+        try await requireIndexRights(call)
         let object = try await call.jsonObject(CouchCall.findLimit)
         var definition: IndexDefinition?
         var names = IndexNames()
@@ -45,7 +45,7 @@ enum IndexRoutes {
                     throw CouchError.query("invalid_index", "Invalid type for index: \(member.value.text); only \"json\" is supported here")
                 }
             case "partitioned":
-                guard member.value.asBool == false else { throw CouchError.notHere("a partitioned index") }
+                guard member.value.asBool == false else { throw CouchError.notServedHere("a partitioned index") }
             case "w": break
             default: throw CouchError.query("invalid_key", "Invalid key \(JSONValue.string(member.key).text) for this request.")
             }
@@ -83,15 +83,15 @@ enum IndexRoutes {
     }
 
     /// An index affects everybody's writes, so it needs the same permission as a design document, of which it is a part in CouchDB.
-    private static func requireRights(_ call: CouchCall) async throws {
-        try await call.requireFreedom(everyChannel: true, "indexes are made and removed only by users who may read everything and are not limited by a filter")
+    private static func requireIndexRights(_ call: CouchCall) async throws {
+        try await call.requireUnrestrictedAccess(everyChannel: true, "indexes are made and removed only by users who may read everything and are not limited by a filter")
     }
 
     /// Starts pending work on indexes in the background.
     static func tend(_ call: CouchCall) {
         let (database, logger) = (call.database, call.host.logger)
         call.host.environment.task {
-            do { try await database.tendIndexes() } catch StoreError.closed {} catch {
+            do { try await database.maintainIndexes() } catch StoreError.closed {} catch {
                 logger.warning("an index waits to be built: \(error)", metadata: ["database": "\(database.name)"])
             }
         }
@@ -113,7 +113,7 @@ enum IndexRoutes {
     // MARK: - Removing
 
     static func delete(_ call: CouchCall) async throws -> HTTPResponse {
-        try await requireRights(call)
+        try await requireIndexRights(call)
         let design = IndexNames.design(try call.request.parameters.require("ddoc"))
         let (name, collection) = (try call.request.parameters.require("name"), call.collection)
         guard try await call.database.write({ try $0.dropIndex(collection, design: design, name: name) }) else { throw CouchError.missing() }
@@ -123,7 +123,7 @@ enum IndexRoutes {
 
     /// Removes all indexes of each design document.
     static func bulkDelete(_ call: CouchCall) async throws -> HTTPResponse {
-        try await requireRights(call)
+        try await requireIndexRights(call)
         let object = try await call.jsonObject(CouchCall.findLimit)
         guard let items = object["docids"]?.asArray else { throw CouchError.query("missing_required_key", "Missing required key: docids") }
         let designs = items.compactMap(\.asString)

@@ -13,7 +13,7 @@ enum SelectorMatching {
         _ body: @escaping @Sendable (Document, inout SelectorBudget) throws -> Found
     ) async throws -> (found: [Found], budget: SelectorBudget) {
         guard !documents.isEmpty else { return ([], budget) }
-        return try await environment.lengthyWork {
+        return try await environment.backgroundWork {
             var found: [Found] = []
             var spent = budget
             var yielded = budget.spent

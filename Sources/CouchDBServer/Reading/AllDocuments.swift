@@ -64,7 +64,7 @@ struct AllDocuments: Sendable {
     }
 
     /// Whether the range contains only design documents, which many clients list this way.
-    var isOfDesigns: Bool {
+    var coversOnlyDesigns: Bool {
         if let keys { return !keys.isEmpty && keys.allSatisfy { DesignDocumentList.isID($0) } }
         guard let start, let end else { return false }
         return [start, end].allSatisfy { $0.utf8.starts(with: "_design".utf8) }
@@ -76,7 +76,7 @@ struct AllDocuments: Sendable {
         var query = call.query
         if call.request.method == "POST" { query = CouchQuery(body: try await call.jsonObject(), over: query) }
         let asked = try Self(call, query)
-        if asked.isOfDesigns { return try await DesignDocumentList.answer(call, asked) }
+        if asked.coversOnlyDesigns { return try await DesignDocumentList.answer(call, asked) }
         try await DocumentReading(call: call).prepare()
         return .pieces(call.database.blobs, packing: call.packing) { writer in
             try await asked.write(&writer)
@@ -88,12 +88,12 @@ struct AllDocuments: Sendable {
     static func queries(_ call: CouchCall) async throws -> HTTPResponse {
         let all = try await several(call)
         try await DocumentReading(call: call).prepare()
-        let designs = all.contains(where: \.isOfDesigns) ? try await DesignDocumentList(call) : nil
+        let designs = all.contains(where: \.coversOnlyDesigns) ? try await DesignDocumentList(call) : nil
         return .pieces(call.database.blobs, packing: call.packing) { writer in
             try await writer.write("{\"results\":[")
             for (index, query) in all.enumerated() {
                 if index > 0 { try await writer.write(",\n") }
-                if query.isOfDesigns, let designs { try await designs.write(query, &writer) } else { try await query.write(&writer) }
+                if query.coversOnlyDesigns, let designs { try await designs.write(query, &writer) } else { try await query.write(&writer) }
             }
             try await writer.write("]}\n")
         }
@@ -231,7 +231,7 @@ struct AllDocuments: Sendable {
         try await end(output, &writer)
     }
 
-    private var reading: DocumentReading { DocumentReading(call: call, leavesOutFailures: true) }
+    private var reading: DocumentReading { DocumentReading(call: call, omitsFailures: true) }
 
     private func missing(_ key: JSONValue, _ output: inout Output, _ writer: inout PieceWriter, error: String = "not_found") async throws {
         try await writer.write("\(output.isFirst ? "" : ",")\n{\"key\":\(key.text),\"error\":\"\(error)\"}")

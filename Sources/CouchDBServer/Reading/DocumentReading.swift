@@ -54,7 +54,7 @@ struct DocumentReading: Sendable {
     /// A filter from the request itself, asked after the listener's.
     var further: (any DocumentFilter)?
     /// Whether documents on which a filter fails are left out of a list; otherwise the answer is 503.
-    var leavesOutFailures = false
+    var omitsFailures = false
 
     struct Question: Sendable {
         var id: DocumentID
@@ -128,14 +128,14 @@ struct DocumentReading: Sendable {
             }
             try Task.checkCancellation()
             switch page {
-            case .found(let documents): return try await judged(try await withoutGoneBlobs(documents))
+            case .found(let documents): return try await judged(try await droppingMissingBlobs(documents))
             case .needs(let bytes): allowed = bytes
             }
         }
     }
 
     /// A replaced body may refer to blobs that have been collected; then the revision counts as gone, too.
-    private func withoutGoneBlobs(_ documents: [FoundDocument]) async throws -> [FoundDocument] {
+    private func droppingMissingBlobs(_ documents: [FoundDocument]) async throws -> [FoundDocument] {
         var documents = documents
         for index in documents.indices {
             for found in documents[index].revisions where found.hasBlobs && found.tree?.leaves.contains(where: { $0.revision == found.revision }) == false {
@@ -295,7 +295,7 @@ struct DocumentReading: Sendable {
                         if documents[index].asked.contains(revision.revision) { documents[index].missing.append(revision.revision) }
                         if revision.revision == documents[index].current { documents[index].current = nil }
                     case .failed(let failure):
-                        guard leavesOutFailures else { throw Self.undecided(failure) }
+                        guard omitsFailures else { throw Self.undecided(failure) }
                         documents[index].failure = failure
                         documents[index].current = nil
                     }

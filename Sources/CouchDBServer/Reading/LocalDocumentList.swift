@@ -62,7 +62,7 @@ struct LocalDocumentList: Sendable {
         while left > 0 {
             let page = try await entries(after: lower, before: upper, isDescending: asked.isDescending)
             let held = Self.bytes(page)
-            for entry in page where entry.size > 0 && !isOfOtherCollection(entry) {
+            for entry in page where entry.size > 0 && !belongsToOtherCollection(entry) {
                 switch asked.place(shownID(entry), after: nil) {
                 case .before: continue
                 case .behind: return
@@ -162,7 +162,7 @@ struct LocalDocumentList: Sendable {
     private func shownID(_ entry: CheckpointEntry) -> String { "_local/" + String(Substring(entry.id.utf8.dropFirst(prefix.utf8.count))) }
 
     /// Those of another collection stand beside the default collection's, with its name before their own.
-    private func isOfOtherCollection(_ entry: CheckpointEntry) -> Bool {
+    private func belongsToOtherCollection(_ entry: CheckpointEntry) -> Bool {
         guard call.collection.name.isDefault else { return false }
         let id = entry.id.utf8.dropFirst(prefix.utf8.count)
         guard let slash = id.firstIndex(of: UInt8(ascii: "/")), let name = try? CollectionName(parsing: Substring(id[..<slash])), !name.isDefault else {

@@ -44,7 +44,7 @@ struct DesignDocuments: Sendable {
         let parts = JSONParts(checked: stored.json)
         guard let functions = parts.member(kind, of: parts.root), parts.isObject(functions) else { return absent(kind) }
         guard parts.member(name, of: functions) != nil else { return absent(name) }
-        return CouchError.notHere("what design documents hold (\(kind))")
+        return CouchError.notServedHere("what design documents hold (\(kind))")
     }
 
     /// `_compact/DESIGN`: for an existing design document, which has no index that could be compacted.
@@ -125,7 +125,7 @@ struct DesignDocuments: Sendable {
     /// - Returns: its revision.
     /// - Throws: ``HTTPError`` 403, 409.
     func put(_ id: String, _ document: IncomingDocument, parent: RevisionID?, isMade: Bool) async throws -> RevisionID {
-        try await call.requireFreedom("design documents are written only by users who are not limited by channels or a filter")
+        try await call.requireUnrestrictedAccess("design documents are written only by users who are not limited by channels or a filter")
         let (collection, received) = (call.collection, document)
         return try await call.database.write { transaction in
             var document = received

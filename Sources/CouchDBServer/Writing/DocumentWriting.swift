@@ -80,7 +80,7 @@ struct DocumentWriting: Sendable {
     ) async throws -> (id: String, revision: RevisionID) {
         if let text = id ?? document.id, case .design(let design) = try CouchID(text) {
             var document = document
-            if !carried.isEmpty { try await document.takeBack(carried, call.database.blobs) }
+            if !carried.isEmpty { try await document.restoreInline(carried, call.database.blobs) }
             let revision = try await DesignDocuments(call: call).put(
                 design, document, parent: parent ?? document.revision, isMade: !isEdit)
             return (design, revision)
@@ -120,7 +120,7 @@ struct DocumentWriting: Sendable {
             }
             var document = try IncomingDocument(parts, range)
             if let own = document.id, own.utf8.first == UInt8(ascii: "_"), case .design(let design) = try CouchID(own) {
-                if !carried.isEmpty { try await document.takeBack(carried, call.database.blobs) }
+                if !carried.isEmpty { try await document.restoreInline(carried, call.database.blobs) }
                 let revision = try await DesignDocuments(call: call).put(design, document, parent: document.revision, isMade: !isEdit)
                 return .done(Result(id: design, revision: revision))
             }

@@ -6,7 +6,7 @@ import Interfaces
 /// `_purge`: removes documents without leaving a trace, for users who may read and write everything.
 enum Purging {
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
-        try await call.requireFreedom("documents are purged only by users who are not limited by channels or a filter, or by the operator")
+        try await call.requireUnrestrictedAccess("documents are purged only by users who are not limited by channels or a filter, or by the operator")
         let collection = call.collection
         var asked: [(DocumentID, [RevisionID])] = []
         for member in try await call.jsonObject().members {

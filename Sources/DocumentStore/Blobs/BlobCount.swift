@@ -77,7 +77,7 @@ extension BlobStore {
     }
 
     /// The same while the blobs are in use; until it has finished, `StoreUsage.areBlobsKnown` is false. Does nothing if that is true already.
-    public func countMeanwhile() async throws {
+    public func countConcurrently() async throws {
         guard !usage.areBlobsKnown else { return }
         do {
             let digests = try await perform { blobs in

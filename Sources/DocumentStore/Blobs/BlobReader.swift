@@ -41,7 +41,7 @@ public final class BlobReader: BlobUser, @unchecked Sendable {
         place?.belongs(to: self)
     }
 
-    func giveWay() { file.withLock { ($0.open, $0.place) = (nil, nil) } }
+    func yieldResources() { file.withLock { ($0.open, $0.place) = (nil, nil) } }
 
     /// Up to `count` bytes from `offset`; fewer only at the end, none beyond it.
     /// - Throws: `StoreError.blobAltered` with the last bytes, if all were read in order and do not match the digest, and if the file has become

@@ -175,7 +175,7 @@ public final class BlobStore: Sendable {
     }
 
     /// The blob was written again, or read successfully.
-    func noteRight(_ digest: BlobDigest) { note(digest, nil) }
+    func noteIntact(_ digest: BlobDigest) { note(digest, nil) }
 
     /// A reader of the blob found altered bytes.
     func noteAltered(_ digest: BlobDigest) { note(digest, .blobAltered(digest: digest.text, path: path(digest))) }

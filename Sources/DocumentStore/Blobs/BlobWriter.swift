@@ -6,7 +6,7 @@ import Synchronization
 /// A blob being received: collected in a temporary file, and installed under its digest only when complete, verified and synced. If it is dropped
 /// without `finish`, nothing remains. Methods block: call them inside `BlobStore.perform`, one at a time. It may be dropped anywhere.
 ///
-/// Unchecked: `file`, `place`, `gaveWay`, `hasher`, `count` and `incoming` are accessed only while `lock` is held. (A hasher is not Sendable, so it
+/// Unchecked: `file`, `place`, `yieldError`, `hasher`, `count` and `incoming` are accessed only while `lock` is held. (A hasher is not Sendable, so it
 /// cannot be stored in the Mutex.)
 public final class BlobWriter: BlobUser, @unchecked Sendable {
     private let store: BlobStore
@@ -17,7 +17,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     private let hasher: SHA1Hasher
     private var place: OpenBlobs.Place?
     /// The error for later calls, once it gave way to another blob.
-    private var gaveWay: StoreError?
+    private var yieldError: StoreError?
     private var count: UInt64 = 0
     private var noted: (any Sendable)?
     private let write: StoreWrite
@@ -75,7 +75,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     public func append(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {
         // Returned as an Optional instead of thrown, since Mutex does not rethrow typed errors.
         let failure: StoreError? = lock.withLock { _ in
-            guard let file else { return gaveWay ?? .closed(database: path) }
+            guard let file else { return yieldError ?? .closed(database: path) }
             place?.used(at: store.environment.time.monotonicNanoseconds())
             let limit = store.maxBytes
             guard UInt64(bytes.count) <= limit - min(count, limit) else { return .blobTooLarge(limit: limit) }
@@ -116,7 +116,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
 
     private func install(_ expecting: BlobDigest?, _ length: UInt64?, _ arrived: ArrivedBlobs?) throws(StoreError) -> BlobDigest {
         guard let file, let digest = BlobDigest(bytes: hasher.finalize()) else {
-            throw gaveWay ?? .closed(database: path)
+            throw yieldError ?? .closed(database: path)
         }
         if let expecting, expecting != digest {
             throw .blobDigestMismatch(expected: expecting.text, found: digest.text)
@@ -129,19 +129,19 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
             try store.place(path, as: digest, arrived)
         }
         (self.file, place, incoming) = (nil, nil, nil)
-        store.noteRight(digest)
+        store.noteIntact(digest)
         return digest
     }
 
     /// Discards the bytes. Does nothing after `finish`.
     public func cancel() { end(nil) }
 
-    func giveWay() { end { .tooManyOpenBlobs(limit: $0) } }
+    func yieldResources() { end { .tooManyOpenBlobs(limit: $0) } }
 
     private func end(_ error: ((Int) -> StoreError)?) {
         lock.withLock { _ in
             guard file != nil else { return }
-            gaveWay = error?(place?.limit ?? 0)
+            yieldError = error?(place?.limit ?? 0)
             (file, place, incoming) = (nil, nil, nil)
             try? store.files.remove(path)
         }

@@ -4,7 +4,7 @@ import Synchronization
 /// Something that keeps the file of a blob open for a peer.
 protocol BlobUser: AnyObject, Sendable {
     /// Closes the file: others need the descriptor, and nothing was read or written for a while. Later calls fail.
-    func giveWay()
+    func yieldResources()
 }
 
 /// Limits how many blob files may be open for peers at once, over all databases that share this, so that blobs cannot exhaust the file descriptors
@@ -56,7 +56,7 @@ public final class OpenBlobs: Sendable {
             return (state.last, idle, state.limit)
         }
         guard let number else { throw .tooManyOpenBlobs(limit: limit) }
-        idle?.giveWay()
+        idle?.yieldResources()
         return Place(self, number)
     }
 
@@ -69,7 +69,7 @@ public final class OpenBlobs: Sendable {
         }
     }
 
-    private func giveBack(_ number: Int) { state.withLock { _ = $0.entries.removeValue(forKey: number) } }
+    private func relinquish(_ number: Int) { state.withLock { _ = $0.entries.removeValue(forKey: number) } }
 
     /// Returned when the last reference to it goes.
     final class Place: Sendable {
@@ -78,7 +78,7 @@ public final class OpenBlobs: Sendable {
 
         fileprivate init(_ all: OpenBlobs, _ number: Int) { (self.all, self.number) = (all, number) }
 
-        deinit { all.giveBack(number) }
+        deinit { all.relinquish(number) }
 
         var limit: Int { all.limit }
 

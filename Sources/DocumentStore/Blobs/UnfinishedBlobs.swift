@@ -27,7 +27,7 @@ final class UnfinishedBlob: BlobUser, @unchecked Sendable {
         opened.place?.belongs(to: self)
     }
 
-    func giveWay() { opened.withLock { $0 = nil } }
+    func yieldResources() { opened.withLock { $0 = nil } }
 
     /// The file, to continue it; nil if others needed its descriptor.
     func take() -> Opened? {

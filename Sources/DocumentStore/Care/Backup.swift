@@ -100,7 +100,7 @@ extension Database {
             for digest in digests {
                 let fault = try await blobs.perform { blobs in
                     let fault = try Copying.blob(digest, from: blobs.path(digest), to: "\(folder)/blobs/\(digest.hex)", blobs.files)
-                    if fault == nil { blobs.noteRight(digest) } else if fault?.isAltered == true { blobs.noteAltered(digest) }
+                    if fault == nil { blobs.noteIntact(digest) } else if fault?.isAltered == true { blobs.noteAltered(digest) }
                     if blobs.size(digest) == nil { blobs.noteMissed(digest) }
                     return fault
                 }
@@ -203,7 +203,7 @@ public enum BackupRestoring {
                 let fault = try Copying.blob(digest, from: "\(folder)/blobs/\(digest.hex)", to: "\(prepared)/blobs/\(digest.hex)", files)
                 if let fault { throw .corrupt(path: "\(folder)/blobs", detail: fault.problem) }
             }
-            try Copying.becomeAnother(prepared + "/db.sqlite3", environment.random)
+            try Copying.assignNewIdentity(prepared + "/db.sqlite3", environment.random)
             let database = try Database.open(folder: prepared, name: name, environment: environment)
             database.close()
             try? files.remove(DatabaseFile.sign(prepared))
@@ -223,8 +223,8 @@ public enum BackupRestoring {
     /// The sign exists throughout, so that a start in between does not create an empty database.
     private static func putInPlace(_ prepared: String, _ target: String, keeping kept: String?, _ files: any FileSystem) throws(FileError) {
         let sign = DatabaseFile.sign(target)
-        let isSignNew = files.size(sign) == nil
-        if isSignNew { try files.open(sign, .create).sync() }
+        let isMarkerNew = files.size(sign) == nil
+        if isMarkerNew { try files.open(sign, .create).sync() }
         try files.syncFolder(prepared + "/..")
         let isReplacing = files.size(target) != nil
         do throws(FileError) {
@@ -237,7 +237,7 @@ public enum BackupRestoring {
                 throw error
             }
         } catch {
-            if isSignNew, !isReplacing { try? files.remove(sign) }
+            if isMarkerNew, !isReplacing { try? files.remove(sign) }
             throw error
         }
         try files.syncFolder(target + "/..")

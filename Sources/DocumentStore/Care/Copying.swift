@@ -47,7 +47,7 @@ enum Copying {
     }
 
     /// Makes peers and this database forget each other.
-    static func becomeAnother(_ path: String, _ random: any RandomSource) throws(StoreError) {
+    static func assignNewIdentity(_ path: String, _ random: any RandomSource) throws(StoreError) {
         do {
             let connection = try Connection(path: path, mode: .readWrite)
             defer { connection.close() }

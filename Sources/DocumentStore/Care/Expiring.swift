@@ -88,7 +88,7 @@ extension WriteTransaction {
     }
 
     /// The conflict of a document is over: branches whose time came in the meantime are considered again.
-    func takeUpBranchPurges(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
+    func resumeBranchPurges(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
         let statement = try active().cached("UPDATE branch_expiries SET expires = -expires WHERE collection = ?1 AND id = ?2 AND expires < 0")
         statement.bind(1, Int64(collection.id))
         statement.bind(2, id.text)

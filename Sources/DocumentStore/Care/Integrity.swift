@@ -32,7 +32,7 @@ extension Database {
         report.file = try await fileFaults()
         if report.file.isEmpty, problems.damage != nil, problems.damages == damages {
             // Before writes resume: one of them may find damage again, and set the sign again.
-            file.removeDamageSign()
+            file.removeDamageMarker()
             _ = problems.fileIsSound(damages)
         }
         for collection in collections {

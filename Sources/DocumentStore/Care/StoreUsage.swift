@@ -28,7 +28,7 @@ public final class StoreUsage: Sendable {
     /// Bytes of blobs, once ``areBlobsKnown``.
     public var blobBytes: Int { max(0, blobs.load(ordering: .relaxed)) }
     /// Whether the blobs that existed when the database was opened have been counted. True from the start for a database without blobs; otherwise
-    /// after ``BlobStore/count()`` or ``BlobStore/countMeanwhile()``.
+    /// after ``BlobStore/count()`` or ``BlobStore/countConcurrently()``.
     public internal(set) var areBlobsKnown: Bool {
         get { known.load(ordering: .relaxed) }
         set { known.store(newValue, ordering: .relaxed) }
@@ -54,7 +54,7 @@ public final class StoreUsage: Sendable {
     /// full. Set by the code that admits writes.
     public var logPages: Int32 {
         get { logged.load(ordering: .relaxed) }
-        set { logged.store(min(max(newValue, StoreLimits.leastCheckpointPages), StoreLimits.checkpointPages), ordering: .relaxed) }
+        set { logged.store(min(max(newValue, StoreLimits.minimumCheckpointPages), StoreLimits.checkpointPages), ordering: .relaxed) }
     }
 
     // MARK: counting

@@ -8,7 +8,7 @@ public enum StoreWrite: Sendable {
 
 extension StoreError {
     /// There is no space for it, on the disk or within the database's limits.
-    package var isNoRoom: Bool { if case .diskFull = self { true } else { false } }
+    package var isOutOfSpace: Bool { if case .diskFull = self { true } else { false } }
 }
 
 extension WriteTransaction {

@@ -58,19 +58,19 @@ extension ReadTransaction {
             }
             page.next = at > start ? SequenceNumber(at) : nil
         } catch {
-            guard error.isOfDamage else { throw error }
+            guard error.isDamageError else { throw error }
             session.failure = nil
             page.next = SequenceNumber(at)
-            if at == start { try passDamage(behind: start, collection, error, &page) }
+            if at == start { try skipDamage(behind: start, collection, error, &page) }
         }
         return page
     }
 
     /// Finds the sequence at which reading can continue.
-    private func passDamage(behind start: Int64, _ collection: Collection, _ why: StoreError, _ page: inout SalvagedPage) throws(StoreError) {
+    private func skipDamage(behind start: Int64, _ collection: Collection, _ why: StoreError, _ page: inout SalvagedPage) throws(StoreError) {
         var last = Int64.max - 1
         do throws(StoreError) { last = Int64(clamping: try lastSequence(collection)) } catch {
-            guard error.isOfDamage else { throw error }
+            guard error.isDamageError else { throw error }
             session.failure = nil
         }
         // Nothing after `bad` can be read; after `good`, something can be, or nothing exists.
@@ -101,7 +101,7 @@ extension ReadTransaction {
             _ = try session.step(statement)
             return true
         } catch {
-            guard error.isOfDamage else { throw error }
+            guard error.isDamageError else { throw error }
             session.failure = nil
             return false
         }
@@ -131,7 +131,7 @@ extension ReadTransaction {
 
 extension StoreError {
     /// Whether stored data is damaged, while other parts of the file may be readable.
-    fileprivate var isOfDamage: Bool {
+    fileprivate var isDamageError: Bool {
         switch self {
         case .corrupt, .inputOutput: true
         default: false

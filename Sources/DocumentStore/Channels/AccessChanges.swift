@@ -24,26 +24,26 @@ extension ReadTransaction {
         var steps: [(at: SequenceNumber, id: DocumentID, change: ChangeRow?)] = []
         for change in changes where change.sequence < event && change.sequence <= reached { steps.append((change.sequence, change.id, change)) }
         for (at, id) in lost.found where at <= reached { steps.append((at, id, nil)) }
-        // A document in both groups is reported once: `news` leaves documents that were in a channel to the other group.
+        // A document in both groups is reported once: `visibility` leaves documents that were in a channel to the other group.
         steps.sort { $0.at < $1.at }
         for step in steps {
             if !bounds.hasRoom(page.rows.count) { return }
             page.place.inEvent = step.at
             guard question.wants(step.id) else { continue }
             if let change = step.change {
-                guard let news = try news(of: change, collection, access, event), !question.activeOnly || news == .visible && !change.isDeleted
+                guard let visibility = try visibility(of: change, collection, access, event), !question.activeOnly || visibility == .visible && !change.isDeleted
                 else { continue }
                 page.rows.append(
                     ChannelPage.Row(
-                        change: try complete(change, collection, news, &bounds), sequence: step.at, news: news, event: event,
-                        isFirsthand: news == .visible))
+                        change: try complete(change, collection, visibility, &bounds), sequence: step.at, visibility: visibility, event: event,
+                        isFirsthand: visibility == .visible))
             } else {
                 guard access.loses(try channels(of: step.id, collection), because: event) == step.at,
                     let change = try self.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [step.id]).first
                 else { continue }
                 page.rows.append(
                     ChannelPage.Row(
-                        change: try complete(change, collection, .revoked, &bounds), sequence: step.at, news: .revoked, event: event,
+                        change: try complete(change, collection, .revoked, &bounds), sequence: step.at, visibility: .revoked, event: event,
                         isFirsthand: false))
             }
         }
@@ -51,9 +51,9 @@ extension ReadTransaction {
     }
 
     /// What the peer is told of a document, unchanged since the event, at its own sequence.
-    private func news(
+    private func visibility(
         of change: ChangeRow, _ collection: Collection, _ access: AccessEvents, _ event: SequenceNumber
-    ) throws(StoreError) -> ChannelNews? {
+    ) throws(StoreError) -> ChannelVisibility? {
         guard try routedRevision(collection, change.id) == change.revision else {
             // A document without an assignment is reported once it has one.
             return access.grantsEverything(at: event) ? .visible : nil

@@ -126,7 +126,7 @@ public struct ChannelPlace: Sendable, Equatable {
 }
 
 /// What a peer is told about a document.
-public enum ChannelNews: Sendable, Equatable {
+public enum ChannelVisibility: Sendable, Equatable {
     /// The peer may see the revision.
     case visible
     /// The document left its channels.
@@ -149,7 +149,7 @@ public struct ChannelPage: Sendable {
         /// The row's position in the feed: the document's own sequence, or the one at which it left a channel, or at which it first entered a channel
         /// that the peer has lost.
         public var sequence: SequenceNumber
-        public var news: ChannelNews
+        public var visibility: ChannelVisibility
         /// The event to which the row belongs.
         public var event: SequenceNumber?
         /// Whether the peer may read the document, or could until the change that the row reports: then the document's current state did not come
@@ -160,9 +160,9 @@ public struct ChannelPage: Sendable {
         /// created out of the peer's sight, no more than that it is gone. No revision is named: the store knows only the current one, which is not
         /// for the peer, and not the one that left.
         public func withheld() -> Row {
-            if news == .visible, isFirsthand { return self }
+            if visibility == .visible, isFirsthand { return self }
             var row = self
-            if news == .visible { row.news = .removed }
+            if visibility == .visible { row.visibility = .removed }
             row.change = change.withheld(at: event ?? sequence)
             return row
         }

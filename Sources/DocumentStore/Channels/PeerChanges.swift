@@ -101,13 +101,13 @@ extension ReadTransaction {
             reached = change.sequence
             guard question.wants(change.id), routes.map(access.isVisible) ?? true, !(question.activeOnly && change.isDeleted) else { continue }
             rows.append(ChannelPage.Row(
-                change: try complete(change, collection, .visible, &bounds), sequence: change.sequence, news: .visible))
+                change: try complete(change, collection, .visible, &bounds), sequence: change.sequence, visibility: .visible))
         }
         let isStopped = page.isBlocked || !bounds.hasRoom(page.rows.count + rows.count)
         let isExhausted = !isStopped && (changes.isEmpty || event != nil && changes[changes.count - 1].sequence >= event ?? 0)
         if isExhausted { reached = max(since, event.map { $0 - 1 } ?? page.newest) }
         if !question.activeOnly, !access.hasEverything {
-            reached = try readGone(collection, since, through: reached, access, question, &bounds, &rows)
+            reached = try readDepartures(collection, since, through: reached, access, question, &bounds, &rows)
             let isCut = rows.contains { $0.sequence > reached }
             if isCut {
                 rows.removeAll { $0.sequence > reached }
@@ -131,7 +131,7 @@ extension ReadTransaction {
 
     /// Adds the documents that left one of the peer's channels at sequences up to `through`, at their positions.
     /// - Returns: how far it got.
-    private func readGone(
+    private func readDepartures(
         _ collection: Collection, _ since: SequenceNumber, through: SequenceNumber, _ access: AccessEvents, _ question: ChannelQuestion,
         _ bounds: inout PageBounds, _ rows: inout [ChannelPage.Row]
     ) throws(StoreError) -> SequenceNumber {
@@ -167,9 +167,9 @@ extension ReadTransaction {
             // Reported once, where it left the last of the peer's channels.
             guard let departure = access.departure(routes), departure.sequence == sequence else { continue }
             // A deletion says more than a removal. But the body of a tombstone that is in none of the peer's channels is withheld.
-            let news: ChannelNews = change.isDeleted ? .visible : .removed
+            let visibility: ChannelVisibility = change.isDeleted ? .visible : .removed
             let row = ChannelPage.Row(
-                change: try complete(change, collection, news, isHidden: true, &bounds), sequence: sequence, news: news,
+                change: try complete(change, collection, visibility, isHidden: true, &bounds), sequence: sequence, visibility: visibility,
                 isFirsthand: departure.wasHeld && change.sequence == sequence)
             if rows.contains(where: { $0.sequence == sequence && $0.change.id == id }) { continue }
             rows.insert(row, at: rows.firstIndex { $0.sequence >= sequence } ?? rows.endIndex)
@@ -181,10 +181,10 @@ extension ReadTransaction {
 
     /// Adds the body, if the peer may see it.
     final func complete(
-        _ change: ChangeRow, _ collection: Collection, _ news: ChannelNews, isHidden: Bool = false, _ bounds: inout PageBounds
+        _ change: ChangeRow, _ collection: Collection, _ visibility: ChannelVisibility, isHidden: Bool = false, _ bounds: inout PageBounds
     ) throws(StoreError) -> ChangeRow {
         var change = change
-        if news != .visible {
+        if visibility != .visible {
             change.body = Array(#"{"_removed":true}"#.utf8)
             change.hasBlobs = false
         } else if isHidden {

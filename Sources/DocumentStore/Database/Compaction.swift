@@ -6,7 +6,7 @@ enum Compaction {
         var report = CompactionReport()
         let before = database.sizeBytes()
         // First what frees space: the rest writes to the log.
-        try await database.giveBackFreePages()
+        try await database.releaseFreePages()
         let blobs = database.blobs
         let (candidates, young) = try await blobs.perform { try $0.byAge() }
         for start in stride(from: 0, to: candidates.count, by: 200) {
@@ -35,7 +35,7 @@ enum Compaction {
             report.bodiesRemoved += try await database.write { transaction in try transaction.dropLeftoverBodies(collection) }
         }
         while try await database.write({ transaction in try transaction.dropOldDeltaBases() }) {}
-        try await database.giveBackFreePages()
+        try await database.releaseFreePages()
         report.fileBytesFreed = max(0, before - database.sizeBytes())
         return report
     }
@@ -46,7 +46,7 @@ extension Database {
     ///
     /// A step writes to the log before the file gets shorter. If space is short, the steps are small, and the log is checkpointed and truncated after
     /// each: a few hundred KiB are enough, and each step makes room for the next.
-    public func giveBackFreePages() async throws {
+    public func releaseFreePages() async throws {
         try await write { $0.shortenLog() }
         var most = StoreLimits.vacuumPages
         while true {
@@ -54,7 +54,7 @@ extension Database {
             do {
                 guard try await write({ transaction in try transaction.vacuumStep(pages: pages) }) else { break }
                 most = min(most * 2, StoreLimits.vacuumPages)
-            } catch let error as StoreError where error.isNoRoom && pages > 1 {
+            } catch let error as StoreError where error.isOutOfSpace && pages > 1 {
                 most = max(1, pages / 4)
                 try await write { $0.shortenLog() }
             }

@@ -37,7 +37,7 @@ public final class Database: Sendable {
     private let idHash: IDHash
     let keepers: BranchKeepers
     private let isClosed = Atomic(false)
-    private let isTendingIndexes = Atomic(false)
+    private let isMaintainingIndexes = Atomic(false)
 
     /// Opens a database, or creates it if the folder or the file is absent; the folder's parent must exist. Blocks; not for event loops.
     /// - Throws: `StoreError.locked`, `.notADatabase`, `.schemaTooNew`, `.corrupt`, `.folder`, `.diskFull`. `.fileGone` if there was a database
@@ -241,8 +241,8 @@ public final class Database: Sendable {
     // MARK: state and maintenance
 
     /// Returns false if the maintenance is already in progress.
-    func beginTendingIndexes() -> Bool { !isTendingIndexes.exchange(true, ordering: .acquiringAndReleasing) }
-    func endTendingIndexes() { isTendingIndexes.store(false, ordering: .releasing) }
+    func beginIndexMaintenance() -> Bool { !isMaintainingIndexes.exchange(true, ordering: .acquiringAndReleasing) }
+    func endIndexMaintenance() { isMaintainingIndexes.store(false, ordering: .releasing) }
 
     public func statistics() async throws -> [CollectionStatistics] {
         try await read { transaction in try transaction.statistics() }

@@ -17,7 +17,7 @@ final class DatabaseFile: Sendable {
 
     /// A marker that SQLite found the file malformed while writing, so that a restart does not forget it. It is in the folder, so a restored database
     /// does not have it.
-    static func damageSign(_ folder: String) -> String { folder + "/malformed" }
+    static func damageMarker(_ folder: String) -> String { folder + "/malformed" }
 
     /// Where a restore prepares what finally replaces the folder.
     static func preparation(_ folder: String) -> String { folder + ".restoring" }
@@ -63,20 +63,20 @@ final class DatabaseFile: Sendable {
             try files.syncFolder(folder + "/..")
             return identity
         }
-        if files.size(Self.damageSign(folder)) != nil { problems.noteDamage(.metByWrite(path, "SQLite found it malformed")) }
+        if files.size(Self.damageMarker(folder)) != nil { problems.noteDamage(.malformedOnWrite(path, "SQLite found it malformed")) }
     }
 
     /// Errors are ignored: a disk that fails here will be reported elsewhere.
-    func setDamageSign() {
+    func setDamageMarker() {
         do throws(FileError) {
-            try files.open(Self.damageSign(folder), .create).sync()
+            try files.open(Self.damageMarker(folder), .create).sync()
             try files.syncFolder(folder)
         } catch {}
     }
 
-    func removeDamageSign() {
+    func removeDamageMarker() {
         do throws(FileError) {
-            try files.remove(Self.damageSign(folder))
+            try files.remove(Self.damageMarker(folder))
             try files.syncFolder(folder)
         } catch {}
     }

@@ -53,7 +53,7 @@ final class DatabaseProblems: Sendable {
         }
 
         /// - Returns: whether it is new.
-        mutating func noteRight(_ digest: BlobDigest) -> Bool {
+        mutating func noteIntact(_ digest: BlobDigest) -> Bool {
             if blobs.isEmpty, missedBlobs.isEmpty { return false }
             let wasFaulty = blobs.removeValue(forKey: digest) != nil
             return missedBlobs.remove(digest) != nil || wasFaulty
@@ -183,7 +183,7 @@ final class DatabaseProblems: Sendable {
     /// A blob was read completely. At most `StoreLimits.damagedDocuments` problems are recorded.
     func note(_ digest: BlobDigest, _ error: StoreError?) {
         guard let error else {
-            if met.withLock({ $0.noteRight(digest) }) { mends.mended([digest]) }
+            if met.withLock({ $0.noteIntact(digest) }) { mends.mended([digest]) }
             return
         }
         guard case .blobAltered(_, let path) = error else { return }

@@ -73,26 +73,26 @@ public enum StoreError: Error, Sendable, Equatable {
 }
 
 extension StoreError {
-    private static let noRoomToOpen = "the disk is full, and the database cannot be opened, not even to be read; make room on it, a few KiB are enough, then start again"
+    private static let outOfSpaceToOpen = "the disk is full, and the database cannot be opened, not even to be read; make room on it, a few KiB are enough, then start again"
 
     /// The same for a database that is not open yet: the caller did not attempt a write.
     var ofOpening: StoreError {
-        if case .diskFull(let path, _) = self { .diskFull(path: path, detail: Self.noRoomToOpen) } else { self }
+        if case .diskFull(let path, _) = self { .diskFull(path: path, detail: Self.outOfSpaceToOpen) } else { self }
     }
 
     /// Whether there was no space to open the database.
-    package var isNoRoomToOpen: Bool { if case .diskFull(_, Self.noRoomToOpen) = self { true } else { false } }
+    package var isOutOfSpaceToOpen: Bool { if case .diskFull(_, Self.outOfSpaceToOpen) = self { true } else { false } }
 
     /// SQLite found the file malformed while writing.
-    static func metByWrite(_ path: String, _ detail: String) -> Self {
+    static func malformedOnWrite(_ path: String, _ detail: String) -> Self {
         .corrupt(path: path, detail: "\(detail), met by a write: nothing more is written to it until nightjar doctor finds the file sound")
     }
 
     /// The bytes of a blob do not match its digest: only the documents that name it have to wait.
-    package var isOfAlteredBlob: Bool { if case .blobAltered = self { true } else { false } }
+    package var isAlteredBlob: Bool { if case .blobAltered = self { true } else { false } }
 
     /// Whether the disk failed to store what was written.
-    var isOfDisk: Bool {
+    var isDiskError: Bool {
         switch self {
         case .diskFull, .inputOutput: true
         default: false
@@ -124,7 +124,7 @@ extension StoreError: CustomStringConvertible {
         case .fileGone(let path, let sign?):
             "\(path) is missing or empty, but there was a database: put it back or restore a copy (is its disk mounted?); to begin with an "
                 + "empty one, remove \(sign)"
-        case .diskFull(let path, let detail) where isNoRoomToOpen:
+        case .diskFull(let path, let detail) where isOutOfSpaceToOpen:
             "no room for \(path): \(detail)"
         case .diskFull(let path, let detail):
             "no room for \(path) (\(detail)); nothing of this write was stored"

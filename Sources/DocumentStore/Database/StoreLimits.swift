@@ -96,8 +96,8 @@ public enum StoreLimits {
     /// Pages of write-ahead log after which the writer moves them into the database.
     public static let checkpointPages: Int32 = 4000
     /// The lowest value to which a nearly full disk reduces this number, see `StoreUsage.logPages`.
-    static let leastCheckpointPages: Int32 = 64
-    /// Free pages that one transaction releases at most, see `Database.giveBackFreePages()`: it may write as many, and a few more, to the log.
+    static let minimumCheckpointPages: Int32 = 64
+    /// Free pages that one transaction releases at most, see `Database.releaseFreePages()`: it may write as many, and a few more, to the log.
     static let vacuumPages: Int32 = 2000
     /// Pages of write-ahead log after which the writer waits for readers that keep the log from being restarted (for at most
     /// `checkpointWaitMilliseconds`).

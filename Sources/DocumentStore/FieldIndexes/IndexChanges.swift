@@ -4,7 +4,7 @@ import SQLite
 
 // Creating indexes, keeping them up to date, and removing them.
 extension WriteTransaction {
-    /// Creates an index without entries, see ``Database/tendIndexes()``. An index with the same names and another definition is replaced.
+    /// Creates an index without entries, see ``Database/maintainIndexes()``. An index with the same names and another definition is replaced.
     ///
     /// - Returns: false if the same index already exists.
     /// - Throws: `StoreError.tooManyIndexes`.
@@ -30,7 +30,7 @@ extension WriteTransaction {
         return true
     }
 
-    /// Drops an index; its entries are removed later, see ``Database/tendIndexes()``.
+    /// Drops an index; its entries are removed later, see ``Database/maintainIndexes()``.
     ///
     /// - Returns: false if there was none.
     package func dropIndex(_ collection: Collection, design: String, name: String) throws(StoreError) -> Bool {
@@ -183,10 +183,10 @@ extension WriteTransaction {
 extension Database {
     /// Builds new indexes and removes the entries of dropped ones, step by step, so that writes can proceed in between. Returns when nothing is left,
     /// or at once if somebody else is already doing it.
-    package func tendIndexes() async throws {
+    package func maintainIndexes() async throws {
         repeat {
-            guard beginTendingIndexes() else { return }
-            defer { endTendingIndexes() }
+            guard beginIndexMaintenance() else { return }
+            defer { endIndexMaintenance() }
             while try await write({ try $0.indexStep() }) {}
             // Work that arrived after the last step must not be missed.
         } while try await read({ try $0.hasIndexWork() })

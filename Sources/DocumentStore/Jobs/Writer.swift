@@ -128,8 +128,8 @@ final class Writer: @unchecked Sendable {
             session.forgetIndexes()
             countLog()
             diskFailure = nil
-            let hasRoomNow = error.isOfDisk && session.options.onDiskFailure()
-            if hasRoomNow, error.isNoRoom, !isSecondTry {
+            let hasRoomNow = error.isDiskError && session.options.onDiskFailure()
+            if hasRoomNow, error.isOutOfSpace, !isSecondTry {
                 secondTries = max(1, done.count)
                 waiting = (done + waiting)[...]
                 moveLog()
@@ -141,10 +141,10 @@ final class Writer: @unchecked Sendable {
                 waiting = (done + waiting)[...]
                 return
             }
-            if error.isOfDisk { problems.noteWrite(error, now: state.now) }
+            if error.isDiskError { problems.noteWrite(error, now: state.now) }
             if problems.damage != nil, !wasDamaged {
                 wasDamaged = true
-                file.setDamageSign()
+                file.setDamageMarker()
             }
             for job in done { job.refuse(error) }
             if done.isEmpty {
@@ -206,7 +206,7 @@ final class Writer: @unchecked Sendable {
         state.clock.forgetWritten()
         try session.forEachIndex { $0.putBack() }
         let failure = session.failure
-        if let failure, failure.isOfDisk { diskFailure = failure }
+        if let failure, failure.isDiskError { diskFailure = failure }
         if isFirst {
             try session.execute("ROLLBACK")
             session.hasReadDamage = false

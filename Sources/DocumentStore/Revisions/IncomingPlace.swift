@@ -34,8 +34,8 @@ struct IncomingPlace {
         descends = ancestor == row.revision || replaced.contains(row.revision)
         goesOn = row.isDeleted && !row.isConflicted && ancestor.map { tree.isTombstone($0) } == true
         // What a passive side takes without a resolver, it takes with one as well.
-        let isAnew = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !incoming.isDeleted)
-        fits = descends || goesOn || isAnew || incoming.isDeleted && ancestor.map { tree.isLeaf($0) } == true
+        let isRecreated = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !incoming.isDeleted)
+        fits = descends || goesOn || isRecreated || incoming.isDeleted && ancestor.map { tree.isLeaf($0) } == true
         (self.tree, self.isHere, self.standIns, self.replaced, self.ancestor) = (tree, isHere, standIns, replaced, ancestor)
     }
 

@@ -35,7 +35,7 @@ public struct IncomingRevision: Sendable {
     /// Revisions of the document that the peer offered earlier and that were still in flight at that time.
     public var offeredBefore: [RevisionID] = []
     /// A revision that the agent made from the edit of a client that does not name revisions: it gets a version like other local edits.
-    package var isMadeHere = false
+    package var isLocallyGenerated = false
     /// A description of the sender, to report a clock that is ahead.
     public var sender: String?
 

@@ -48,7 +48,7 @@ extension WriteTransaction {
         let digests = mayHoldBlobs ? try blobs(in: body, id) : []
         let new = NewRevision(
             revision: incoming.revision, isDeleted: incoming.isDeleted, body: body, hasBlobs: !digests.isEmpty, vector: incoming.vector?.vector,
-            isOurs: incoming.isMadeHere)
+            isOurs: incoming.isLocallyGenerated)
         if let vector = incoming.vector?.vector { try observe(vector, from: incoming.sender) }
 
         switch try lookUp(tables, id) {
@@ -143,7 +143,7 @@ extension WriteTransaction {
         }
         if !isHere { try add(new, history: incoming.history, to: &tree, id) }
         // Otherwise only the end of its branch would be left, and the document would be gone although nobody deleted it.
-        let isTakenUp = hasWon && !new.isDeleted && tree.takeUp(new.revision)
+        let isRevived = hasWon && !new.isDeleted && tree.reviveBranch(new.revision)
         for leaf in replaced { tree.removeBranch(leaf) }
 
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
@@ -179,7 +179,7 @@ extension WriteTransaction {
             }
         }
         let sequence = try self.place(
-            collection, id, row, &tree, isHere && !isTakenUp ? nil : new, remotes: remotes, record: record, previous: previous)
+            collection, id, row, &tree, isHere && !isRevived ? nil : new, remotes: remotes, record: record, previous: previous)
         if isRebuilt { session.problems.forget(collection.name, id) }
         if let sides = record?.sides(tree, remotes) {
             return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
@@ -220,10 +220,10 @@ extension WriteTransaction {
         if case .document = incoming.deletion { return nil }
         let ancestor = incoming.history.first { tree.contains($0) }
         let isHere = ancestor.map { tree.isLeaf($0) && tree.isDeleted($0) == false } ?? false
-        let livesOn = tree.leaves.contains { !$0.isDeleted && $0.revision != ancestor }
+        let hasLiveBranch = tree.leaves.contains { !$0.isDeleted && $0.revision != ancestor }
         if case .otherLeaf = incoming.deletion {
-            guard livesOn, isHere else { return .alreadyPresent }
-        } else if !livesOn {
+            guard hasLiveBranch, isHere else { return .alreadyPresent }
+        } else if !hasLiveBranch {
             return nil
         }
         // It ends nothing here, and could become current by the document's next deletion.

@@ -130,7 +130,7 @@ extension WriteTransaction {
         if row.flags & DocumentFlags.blobs != 0 { try run(tables, .dropBlobs, id) }
         try addBlobs(tables, id, blobs)
         try write(record, tables, id, previous)
-        if row.isConflicted, record == nil { try takeUpBranchPurges(collection, id) }
+        if row.isConflicted, record == nil { try resumeBranchPurges(collection, id) }
 
         var flags: Int64 = 0
         if winner.isDeleted { flags |= DocumentFlags.deleted }
@@ -141,8 +141,8 @@ extension WriteTransaction {
         remotes.abbreviate(winner.revision)
         let encoded = (tree: StoredTree.encode(tree), remotes: remotes.encoded())
         guard let winnerBody else {
-            let isNews = try isNews(collection, id, row, leaves, isConflicted: record != nil)
-            return try writeRow(collection, tables, row, flags, encoded.tree, encoded.remotes, isNews: isNews)
+            let concernsPeers = try concernsPeers(collection, id, row, leaves, isConflicted: record != nil)
+            return try writeRow(collection, tables, row, flags, encoded.tree, encoded.remotes, concernsPeers: concernsPeers)
         }
         return try writeRow(collection, tables, row, id, winner.revision, flags, encoded.tree, encoded.remotes, winnerBody)
     }
@@ -157,7 +157,7 @@ extension WriteTransaction {
 
     /// Whether peers have to be told of a change that leaves the current revision unchanged: of other leaves, for peers that keep all of them, and of
     /// the end of a conflict, for peers from which the document was kept in the meantime.
-    private func isNews(
+    private func concernsPeers(
         _ collection: Collection, _ id: DocumentID, _ row: Row, _ leaves: [RevisionTree.Leaf], isConflicted: Bool
     ) throws(StoreError) -> Bool {
         if row.isConflicted && !isConflicted { return true }
@@ -169,15 +169,15 @@ extension WriteTransaction {
 
     /// The current revision stays.
     private func writeRow(
-        _ collection: Collection, _ tables: CollectionTables, _ row: Row, _ flags: Int64, _ tree: [UInt8]?, _ remotes: [UInt8], isNews: Bool
+        _ collection: Collection, _ tables: CollectionTables, _ row: Row, _ flags: Int64, _ tree: [UInt8]?, _ remotes: [UInt8], concernsPeers: Bool
     ) throws(StoreError) -> SequenceNumber? {
         state.rows += 1
-        let statement = try tables.statement(isNews ? .move : .update)
+        let statement = try tables.statement(concernsPeers ? .move : .update)
         statement.bind(1, row.sequence)
         statement.bind(2, flags)
         statement.bind(3, tree)
         statement.bind(4, remotes)
-        guard isNews else {
+        guard concernsPeers else {
             try session.run(statement)
             return nil
         }

@@ -116,7 +116,7 @@ final class Session {
         var translated = StoreError(error, path: path)
         if error.kind == .corrupt || error.kind == .notADatabase {
             if isWrite, !hasReadDamage {
-                translated = .metByWrite(path, error.message)
+                translated = .malformedOnWrite(path, error.message)
                 problems.noteDamage(translated)
             } else {
                 hasReadDamage = true

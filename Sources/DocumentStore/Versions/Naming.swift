@@ -37,11 +37,11 @@ extension ReadTransaction {
 extension WriteTransaction {
     /// Places a revision with a version vector in the tree: determines its id there, and its ancestors.
     ///
-    /// - Parameter isBlind: its sender may not see the stored document, and has not named its revision: the new revision replaces nothing, and is put
+    /// - Parameter isUnaware: its sender may not see the stored document, and has not named its revision: the new revision replaces nothing, and is put
     ///   beside it.
     /// - Returns: the revision to insert; nil if a leaf already covers it.
     public func locate(
-        _ incoming: IncomingRevision, in collection: Collection, isBlind: Bool = false
+        _ incoming: IncomingRevision, in collection: Collection, isUnaware: Bool = false
     ) throws(StoreError) -> IncomingRevision? {
         var located = incoming
         let row = try row(collection, incoming.id)
@@ -55,14 +55,14 @@ extension WriteTransaction {
             located.take(vector, below: nil, tree)
             return located
         }
-        if isBlind {
+        if isUnaware {
             vector = vector.alone
             located.vector = vector
             located.take(vector, below: nil, tree)
             return located
         }
         // All versions ever made with our own source id are known here.
-        if let real = vector.withoutInvented(of: try ownSources(), isReal: tree.mentions) {
+        if let real = vector.withoutFabricated(of: try ownSources(), isReal: tree.mentions) {
             try observe(vector.vector, from: incoming.sender)
             vector = real
             located.vector = real

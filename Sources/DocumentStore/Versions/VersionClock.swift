@@ -43,7 +43,7 @@ extension WriteTransaction {
     func nextVersion() throws(StoreError) -> VectorVersion {
         var source = try versionSource()
         let now = UInt64(clamping: state.wallNanoseconds)
-        if state.clock.isAhead(of: now) { source = try beginAnew() }
+        if state.clock.isAhead(of: now) { source = try switchSource() }
         // A machine without a clock starts in 1970, and peers would accept none of its versions.
         let time = max(now, state.clock.last + 1, VectorVersion.times.lowerBound)
         state.clock.last = time
@@ -77,7 +77,7 @@ extension WriteTransaction {
     /// The machine's clock was set back: from here on versions use another source id, so that none is in the future and none is made twice. How far
     /// the old source id got is remembered until that time has come. All of this becomes durable, or is rolled back, with the first version of the
     /// new source id.
-    private func beginAnew() throws(StoreError) -> SourceID {
+    private func switchSource() throws(StoreError) -> SourceID {
         var ahead = try property(VersionProperty.ahead).flatMap { VersionsAhead($0) } ?? VersionsAhead(through: 0)
         ahead.take(VersionsAhead(through: max(state.clock.last, state.clock.reserved), since: state.now))
         try setProperty(VersionProperty.ahead, ahead.description)

@@ -56,12 +56,12 @@ public struct VectorHistory: Sendable, Hashable {
     ///
     /// - Parameter isReal: whether this version of the document was assigned.
     /// - Returns: nil if all of them are real.
-    public func withoutInvented(of sources: [SourceID], isReal: (VectorVersion) -> Bool) -> VectorHistory? {
-        func isInvented(_ version: VectorVersion) -> Bool { sources.contains(version.source) && !isReal(version) }
-        let isAlone = isInvented(vector.current)
-        guard isAlone || vector.others.contains(where: isInvented) else { return nil }
+    public func withoutFabricated(of sources: [SourceID], isReal: (VectorVersion) -> Bool) -> VectorHistory? {
+        func isFabricated(_ version: VectorVersion) -> Bool { sources.contains(version.source) && !isReal(version) }
+        let isAlone = isFabricated(vector.current)
+        guard isAlone || vector.others.contains(where: isFabricated) else { return nil }
         var real = self
-        real.vector = VersionVector(stored: vector.current, merged: vector.merged.filter { !isInvented($0) }, older: vector.older.filter { !isInvented($0) })
+        real.vector = VersionVector(stored: vector.current, merged: vector.merged.filter { !isFabricated($0) }, older: vector.older.filter { !isFabricated($0) })
         real.standsAlone = isAlone
         return real
     }

@@ -22,12 +22,12 @@ final class BodyMemory: Sendable {
 
     private let state = Mutex(State())
     private let table: ConnectionTable
-    private let giveWay: @Sendable () -> Void
+    private let yieldResources: @Sendable () -> Void
 
-    /// - Parameter giveWay: called from any thread when this request must release its memory, now or later.
-    init(_ table: ConnectionTable, giveWay: @escaping @Sendable () -> Void) { (self.table, self.giveWay) = (table, giveWay) }
+    /// - Parameter yieldResources: called from any thread when this request must release its memory, now or later.
+    init(_ table: ConnectionTable, yieldResources: @escaping @Sendable () -> Void) { (self.table, self.yieldResources) = (table, yieldResources) }
 
-    deinit { giveBack() }
+    deinit { relinquish() }
 
     private var budget: MemoryBudget { table.memory }
 
@@ -56,7 +56,7 @@ final class BodyMemory: Sendable {
     /// From now on the decompressor holds this many bytes in addition.
     ///
     /// - Throws: as ``hold(_:)``.
-    func holdTools(_ bytes: Int) async throws {
+    func reserveToolMemory(_ bytes: Int) async throws {
         let held = state.withLock { state in
             state.tools = bytes
             return state.bytes
@@ -71,7 +71,7 @@ final class BodyMemory: Sendable {
     }
 
     /// Nobody refers to it any more.
-    func giveBack() {
+    func relinquish() {
         // Released outside of the lock, because others may be notified.
         let (share, counted) = state.withLock { state in
             defer { (state.share, state.bytes, state.tools, state.counted) = (nil, 0, 0, 0) }
@@ -88,7 +88,7 @@ final class BodyMemory: Sendable {
         let (share, held, owed, difference) = state.withLock { state in
             change(&state)
             let held = state.bytes + state.tools
-            let share = state.share ?? budget.share { [giveWay] in if $0 == .evicted { giveWay() } }
+            let share = state.share ?? budget.share { [yieldResources] in if $0 == .evicted { yieldResources() } }
             state.share = share
             defer { state.counted = held }
             return (share, held, state.isOwed ? held : 0, held - state.counted)

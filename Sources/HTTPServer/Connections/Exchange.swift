@@ -97,7 +97,7 @@ final class Exchange {
     func noteTaken() { handler?.noteTaken(self) }
 
     /// Others need the memory that this exchange holds.
-    func giveWay() { handler?.giveWay(self) }
+    func yieldResources() { handler?.yieldResources(self) }
 
     // MARK: State
 

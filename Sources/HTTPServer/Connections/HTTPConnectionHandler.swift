@@ -125,12 +125,12 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         phase = .exchange(exchange)
         let bound = NIOLoopBound(exchange, eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        let giveWay = { @Sendable in eventLoop.execute { bound.value.giveWay() } }
+        let yieldResources = { @Sendable in eventLoop.execute { bound.value.yieldResources() } }
         var (memory, connection): (BodyMemory?, ConnectionInfo) = (nil, info)
-        connection.cut = giveWay
+        connection.cut = yieldResources
         if exchange.hasBody {
             exchange.open(BodyPipe { demand in eventLoop.execute { bound.value.handler?.bodyIsWanted(demand, of: bound.value) } })
-            memory = core.bodyMemory(of: info.remoteAddress, giveWay: giveWay)
+            memory = core.bodyMemory(of: info.remoteAddress, yieldResources: yieldResources)
         }
         let limit = NamedLimit("body_bytes", limits.bodyBytes)
         let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: limit, memory: memory)
@@ -236,7 +236,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         taken.futureResult.whenSuccess { this.value.unread.note(this.value.waitingBytes) }
     }
 
-    func giveWay(_ exchange: Exchange) { fail(exchange, 503, BodyMemory.usedUpReason(core.table.memory)) }
+    func yieldResources(_ exchange: Exchange) { fail(exchange, 503, BodyMemory.usedUpReason(core.table.memory)) }
 
     func cut(_ exchange: Exchange) {
         if isCurrent(exchange) { context?.close(promise: nil) }

@@ -93,12 +93,12 @@ package final class HTTPListener: Sendable {
             }
         }
 
-        /// - Parameter giveWay: called from any thread when the request has to give way.
-        func bodyMemory(of remoteAddress: String, giveWay: @escaping @Sendable () -> Void) -> BodyMemory {
+        /// - Parameter yieldResources: called from any thread when the request has to give way.
+        func bodyMemory(of remoteAddress: String, yieldResources: @escaping @Sendable () -> Void) -> BodyMemory {
             BodyMemory(table) { [logger] in
                 logger.warning(
                     "an incomplete request is dropped: limits.memory is used up", metadata: ["remote": "\(remoteAddress)", "limit": "limits.memory"])
-                giveWay()
+                yieldResources()
             }
         }
 

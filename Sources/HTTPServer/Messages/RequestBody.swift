@@ -63,13 +63,13 @@ public struct RequestBody: AsyncSequence, Sendable {
     /// From now on what processes the body while it arrives takes this many bytes in addition.
     ///
     /// - Throws: as ``hold(_:)``.
-    package func holdTools(_ count: Int) async throws { try await memory?.holdTools(count) }
+    package func reserveToolMemory(_ count: Int) async throws { try await memory?.reserveToolMemory(count) }
 
     /// The body has been received completely: its memory now depends on us, not on the client.
     package func noteComplete() { memory?.noteComplete() }
 
     /// Nobody refers to the collected body any more: its memory is available to others before the response is sent.
-    package func giveBack() { memory?.giveBack() }
+    package func relinquish() { memory?.relinquish() }
 
     package struct Pieces {
         private let body: RequestBody
@@ -89,7 +89,7 @@ public struct RequestBody: AsyncSequence, Sendable {
         package mutating func next() async throws -> ByteBuffer? {
             if came == 0 {
                 try body.checkDeclaredLength()
-                if let unpacker, !body.isEmpty { try await body.memory?.holdTools(unpacker.memory) }
+                if let unpacker, !body.isEmpty { try await body.memory?.reserveToolMemory(unpacker.memory) }
             }
             while true {
                 if let unpacked = try unpacker?.nextPiece() {

@@ -49,9 +49,9 @@ public protocol ConflictResolver: Sendable {
     func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision
     func versionChanges() -> AsyncStream<String>
     /// Whether, if it fails, the conflict is decided by the default rule instead of waiting until the resolver is fixed.
-    var yieldsToRule: Bool { get }
+    var fallsBackToRule: Bool { get }
 }
 
 extension ConflictResolver {
-    public var yieldsToRule: Bool { false }
+    public var fallsBackToRule: Bool { false }
 }

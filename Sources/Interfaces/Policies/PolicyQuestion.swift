@@ -37,7 +37,7 @@ public struct PolicyFailure: Error, Sendable, Equatable {
     /// `file:line: what happened`.
     public var message: String
     /// The failure ends soon without anybody doing anything: the plugin's tests are running.
-    public var passesByItself = false
+    public var resolvesItself = false
 
     public init(plugin: String, version: String, kind: String, message: String) {
         self.plugin = plugin

@@ -36,7 +36,7 @@ final class Breaker: Sendable {
 
     private let state = Mutex(State())
     /// False while the last call succeeded: then the hot path costs only one relaxed load.
-    private let isTroubled = Atomic<Bool>(false)
+    private let hasRecentFailures = Atomic<Bool>(false)
     private let limit: Int
     private let interval: UInt64
     private let clock: @Sendable () -> UInt64
@@ -62,11 +62,11 @@ final class Breaker: Sendable {
         }
     }
 
-    var opened: Opened? { isTroubled.load(ordering: .relaxed) ? state.withLock { $0.opened } : nil }
+    var opened: Opened? { hasRecentFailures.load(ordering: .relaxed) ? state.withLock { $0.opened } : nil }
 
     /// Asked before a call, or before a series of calls that ends at the failure that opens the breaker.
     func admit() -> Admission {
-        guard isTroubled.load(ordering: .relaxed) else { return .all }
+        guard hasRecentFailures.load(ordering: .relaxed) else { return .all }
         return state.withLock { state in
             guard state.opened != nil else { return .all }
             let now = clock()
@@ -79,7 +79,7 @@ final class Breaker: Sendable {
     /// True if this call has closed the breaker again.
     @inline(__always)
     func succeeded() -> Bool {
-        guard isTroubled.load(ordering: .relaxed) else { return false }
+        guard hasRecentFailures.load(ordering: .relaxed) else { return false }
         return close()
     }
 
@@ -88,7 +88,7 @@ final class Breaker: Sendable {
         state.withLock { state in
             let wasOpen = state.opened != nil
             state = State(last: state.last)
-            isTroubled.store(false, ordering: .relaxed)
+            hasRecentFailures.store(false, ordering: .relaxed)
             return wasOpen
         }
     }
@@ -97,7 +97,7 @@ final class Breaker: Sendable {
     /// - Returns: the facts if this call has opened the breaker.
     func failed(_ failure: LuaFailure, sample: @autoclosure () -> Sample?) -> Opened? {
         state.withLock { state in
-            isTroubled.store(true, ordering: .relaxed)
+            hasRecentFailures.store(true, ordering: .relaxed)
             state.failures += 1
             if limit == .max { state.last = (failure, clock()) }
             if state.opened != nil {
@@ -118,7 +118,7 @@ final class Breaker: Sendable {
 
     /// Whether the host should probe now; each due time is reported only once.
     func takeDue() -> (isDue: Bool, sample: Sample?) {
-        guard isTroubled.load(ordering: .relaxed) else { return (false, nil) }
+        guard hasRecentFailures.load(ordering: .relaxed) else { return (false, nil) }
         return state.withLock { state in
             let now = clock()
             guard state.opened != nil, now >= state.nextAsk, now >= state.nextProbe else { return (false, nil) }

@@ -57,7 +57,7 @@ final class PluginRecord: Sendable {
         var refused: Refused?
         /// For the files whose tests have passed with the version in force.
         var provenIdentity = ""
-        var standing = PluginStanding.trusted
+        var standing = PluginTestState.trusted
         /// What the signature lacks of the version in force: nothing is asked of it.
         var unsigned: PluginProblem?
         /// Callers that wait for the end of the tests; false if they may not.

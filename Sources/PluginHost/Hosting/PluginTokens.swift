@@ -26,14 +26,14 @@ extension SingleJob where Answer == Result<PeerToken, PolicyFailure> {
             let session = try lua.callSession(use: use, limits: call.limits)
             let now = Double(call.record.environment.time.wallSeconds())
             return .success(
-                PeerToken(text: session.id, cookie: session.cookie ?? PluginTokens.usualCookie, seconds: session.end.map { max(0, $0 - now) }))
+                PeerToken(text: session.id, cookie: session.cookie ?? PluginTokens.defaultCookieName, seconds: session.end.map { max(0, $0 - now) }))
         }
     }
 }
 
 extension PluginTokens {
     /// Sync Gateway's cookie name.
-    fileprivate static let usualCookie = "SyncGatewaySession"
+    fileprivate static let defaultCookieName = "SyncGatewaySession"
 }
 
 extension PluginListing {

@@ -37,8 +37,8 @@ final class PluginUse: Sendable {
     func versionChanges() -> AsyncStream<String> { versions.stream() }
 
     /// - Throws: ``PolicyFailure`` if no version may be called.
-    func call(_ context: CallContext, _ patience: PluginRecord.Patience = .waits) async throws(PolicyFailure) -> PluginCall {
-        try await record.testedCall(number, context, patience)
+    func call(_ context: CallContext, _ whileTesting: PluginRecord.TestingPolicy = .waits) async throws(PolicyFailure) -> PluginCall {
+        try await record.testedCall(number, context, whileTesting)
     }
 
     fileprivate func judge(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
@@ -57,7 +57,7 @@ final class PluginUse: Sendable {
     /// Does not wait for tests: logins are asked to try again.
     fileprivate func authenticate(_ credentials: PeerCredentials, _ context: CallContext) async -> AuthenticationVerdict {
         let call: PluginCall
-        do { call = try await self.call(context, .comesAgain) } catch { return .failed(error) }
+        do { call = try await self.call(context, .retriesLater) } catch { return .failed(error) }
         return await withCheckedContinuation { pool.submit(AuthenticationJob(call, credentials, $0)) }
     }
 }

@@ -49,11 +49,11 @@ final class Reloader {
         var verdicts: [ReloadVerdict] = []
         let known = core.records.withLock { Array($0.keys) }
         let expected = core.expected.withLock { $0 ?? [] }
-        if isStarting { for name in expected where scan.sources[name] == nil && scan.refused[name] == nil { serveLost(name) } }
+        if isStarting { for name in expected where scan.sources[name] == nil && scan.refused[name] == nil { serveMissing(name) } }
         for name in Set(known).union(scan.sources.keys).union(scan.refused.keys).sorted() where !core.isStopping {
             var outcome: ReloadVerdict.Outcome
             if var problem = scan.refused[name] {
-                if let kept = serveLast(record(name)) { problem.message += "; nor can an older one stand in: \(kept.message)" }
+                if let kept = servePreviousVersion(record(name)) { problem.message += "; nor can an older one stand in: \(kept.message)" }
                 outcome = refuse(record(name), nil, problem)
             } else if let source = scan.sources[name] {
                 if isStarting, mayWait(source) { continue }
@@ -138,13 +138,13 @@ final class Reloader {
         }
         switch VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) {
         case .failure(let problem):
-            serveLast(record)
+            servePreviousVersion(record)
             return refuse(record, source, problem)
         case .success(let version):
             let isProven = current == nil && store.holds(source)
             let isForLater = isStarting && !isProven && source.tests != nil && core.expected.withLock { $0 } != nil
-            if let (problem, isFinal) = putIntoForce(version, record, proves: !isProven && !isForLater, isTested: !isForLater) {
-                serveLast(record)
+            if let (problem, isFinal) = activateVersion(version, record, proves: !isProven && !isForLater, isTested: !isForLater) {
+                servePreviousVersion(record)
                 return refuse(record, source, problem, isFinal: isFinal)
             }
             if !isForLater { keep(source, record) }
@@ -170,7 +170,7 @@ final class Reloader {
     ///
     /// - Parameter isTested: false if its tests run later; it is not called before they are over.
     /// - Returns: why not, and whether the same files would be refused again.
-    func putIntoForce(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true, isTested: Bool = true) -> (PluginProblem, isFinal: Bool)? {
+    func activateVersion(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true, isTested: Bool = true) -> (PluginProblem, isFinal: Bool)? {
         let source = version.source
         if proves, let problem = core.prove(source, version.limits) {
             return (problem, true)
@@ -256,10 +256,10 @@ final class Reloader {
     }
 
     /// For a plugin that will be used and whose file was missing at the start: its last version serves, as if the file had been removed later.
-    private func serveLost(_ name: String) {
+    private func serveMissing(_ name: String) {
         guard PluginName.isValid(name), store.index(name).current != nil else { return }
         let record = record(name)
-        let problem = serveLast(record)
+        let problem = servePreviousVersion(record)
         let serving = record.change { fields in
             fields.isMissing = true
             if var problem {

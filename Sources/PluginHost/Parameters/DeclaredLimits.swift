@@ -5,8 +5,8 @@ import LuaRuntime
 enum DeclaredLimits {
     private static let names = ["memory", "cpu_ms", "instructions", "resolver_cpu_ms", "resolver_instructions", "log_lines"]
     /// A state or call cannot work with less than this.
-    private static let leastMemory = 1 << 20
-    private static let leastInstructions = 10_000
+    private static let minimumMemory = 1 << 20
+    private static let minimumInstructions = 10_000
 
     /// The effective limits of one plugin: those it declares, otherwise the configuration's or the host's.
     ///
@@ -72,8 +72,8 @@ enum DeclaredLimits {
 
     private static func least(_ name: String) -> Int {
         switch name {
-        case "memory": leastMemory
-        case "instructions", "resolver_instructions": leastInstructions
+        case "memory": minimumMemory
+        case "instructions", "resolver_instructions": minimumInstructions
         case "log_lines": 0
         default: 1
         }

@@ -36,7 +36,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
         // Before the answer, so that whoever has the answer finds the calls in the status.
         call.record.statistics.add(counts, hook)
         if isDone { continuation.resume(returning: verdicts) }
-        state.dropIfSpent()
+        state.discardIfExhausted()
         return isDone
     }
 
@@ -52,7 +52,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
             } catch {
                 // Without a state, the rest of the batch would only fail in the same way, slowly.
                 counts.calls += 1
-                state.dropIfSpent(after: error)
+                state.discardIfExhausted(after: error)
                 fill(with: call.failed(error, sample: call.sample(documents[verdicts.count])))
                 return true
             }
@@ -70,7 +70,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
                     failed = 1
                     let document = documents[verdicts.count]
                     verdicts.append(.failed(call.failed(error, sample: call.sample(document))))
-                    spent = state.dropIfSpent(after: error)
+                    spent = state.discardIfExhausted(after: error)
                     admission = call.breaker.admit()
                 }
                 let after = call.record.environment.time.monotonicNanoseconds()

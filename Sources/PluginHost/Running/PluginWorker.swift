@@ -80,7 +80,7 @@ final class VersionState {
 
     /// Drops the state if it has run out of memory or is about to; the next call creates a new one. Returns whether it did.
     @discardableResult
-    func dropIfSpent(after failure: LuaFailure? = nil) -> Bool {
+    func discardIfExhausted(after failure: LuaFailure? = nil) -> Bool {
         defer { if failure == nil { reportMemory() } }
         guard let lua, failure?.kind == .memory || lua.needsRebuild else { return false }
         self.lua = nil

@@ -44,10 +44,10 @@ final class SingleJob<Answer: Sendable>: PluginJob {
             let entered = try state.enter(call.prepared, call.context)
             answer = try ask(call, entered.lua, entered.use, &counts)
             call.succeeded()
-            state.dropIfSpent()
+            state.discardIfExhausted()
         } catch {
             answer = failed(call.failed(error, sample: sample()))
-            state.dropIfSpent(after: error)
+            state.discardIfExhausted(after: error)
         }
         counts.took(call.record.environment.time.monotonicNanoseconds() &- before)
         // Before the answer, so that whoever has the answer finds the call in the status.

@@ -55,10 +55,10 @@ final class SyncJob: PluginJob, @unchecked Sendable {
                     verdicts.append(.rejected(reason: reason))
                 }
                 call.succeeded()
-                state.dropIfSpent()
+                state.discardIfExhausted()
             } catch {
                 verdicts.append(.failed(call.failed(error)))
-                state.dropIfSpent(after: error)
+                state.discardIfExhausted(after: error)
             }
             let after = call.record.environment.time.monotonicNanoseconds()
             counts.took(after &- before)

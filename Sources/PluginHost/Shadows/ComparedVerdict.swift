@@ -102,7 +102,7 @@ extension SyncAssignment {
                 parts.append((Self.words("\(what) \(user)", own[user] ?? []), Self.words("\(what) \(user)", other[user] ?? [])))
             }
         }
-        if !isAboutTheSame(expiry, candidate.expiry) { parts.append((Self.words(expiry), Self.words(candidate.expiry))) }
+        if !isApproximatelyEqual(expiry, candidate.expiry) { parts.append((Self.words(expiry), Self.words(candidate.expiry))) }
         if parts.isEmpty { return nil }
         return (serving: parts.map(\.serving).joined(separator: "; "), candidate: parts.map(\.candidate).joined(separator: "; "))
     }
@@ -117,7 +117,7 @@ extension SyncAssignment {
     /// Names are bytes: two ways to write one letter are two names.
     private static func isSame(_ names: [String], _ others: [String]) -> Bool { Set(names.map { Array($0.utf8) }) == Set(others.map { Array($0.utf8) }) }
 
-    private func isAboutTheSame(_ one: Int64?, _ other: Int64?) -> Bool {
+    private func isApproximatelyEqual(_ one: Int64?, _ other: Int64?) -> Bool {
         guard let one, let other else { return one == other }
         let (distance, isHuge) = one.subtractingReportingOverflow(other)
         return !isHuge && distance.magnitude <= Self.sameExpiry.magnitude

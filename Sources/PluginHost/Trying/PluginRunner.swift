@@ -183,7 +183,7 @@ package enum PluginRunner {
             report.milliseconds = Double(request.environment.time.monotonicNanoseconds() &- begun) / 1e6
             report.log = trial.host.takeLines()
             report.memoryBytes = trial.memoryBytes
-            trial.dropIfSpent()
+            trial.discardIfExhausted()
             reports.append(report)
             if report.failure?.kind == .load { break }
         }

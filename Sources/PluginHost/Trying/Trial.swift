@@ -28,7 +28,7 @@ final class Trial {
         return made
     }
 
-    func dropIfSpent() {
+    func discardIfExhausted() {
         if let lua, lua.needsRebuild {
             self.lua = nil
             use = nil

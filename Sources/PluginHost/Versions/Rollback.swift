@@ -25,7 +25,7 @@ extension Reloader {
         switch VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) {
         case .failure(let problem): throw .refused(plugin: name, problem: problem)
         case .success(let version):
-            if let (problem, _) = putIntoForce(version, record) { throw .refused(plugin: name, problem: problem) }
+            if let (problem, _) = activateVersion(version, record) { throw .refused(plugin: name, problem: problem) }
         }
         do {
             try store.rolledBack(to: source, from: inForce, identity: identities[name] ?? "")
@@ -56,7 +56,7 @@ extension Reloader {
             switch VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) {
             case .failure(let problem): throw FileRefusal(message: problem.description)
             case .success(let version):
-                if let (problem, _) = putIntoForce(version, record, proves: false) { throw FileRefusal(message: problem.description) }
+                if let (problem, _) = activateVersion(version, record, proves: false) { throw FileRefusal(message: problem.description) }
             }
         } catch {
             record.send(.notKept(plugin: record.name, version: rollback.to, message: error.message))
@@ -76,7 +76,7 @@ extension Reloader {
 
     /// Stores the version in force.
     func keep(_ source: PluginSource, _ record: PluginRecord) {
-        do { try store.cameIntoForce(source, now: core.environment.time.wallSeconds()) } catch {
+        do { try store.recordActivation(source, now: core.environment.time.wallSeconds()) } catch {
             record.send(.notKept(plugin: record.name, version: source.version, message: error.message))
         }
         show(record, nil)
@@ -86,13 +86,13 @@ extension Reloader {
     ///
     /// - Returns: what its signature lacks, where that is why it does not.
     @discardableResult
-    func serveLast(_ record: PluginRecord) -> PluginProblem? {
+    func servePreviousVersion(_ record: PluginRecord) -> PluginProblem? {
         guard record.read({ $0.inForce == nil }), !core.barred.withLock({ $0.contains(record.name) }), let last = store.index(record.name).current,
             let source = try? store.source(record.name, last)
         else { return nil }
         if let problem = core.seal()?.refusal(of: source) { return problem }
         guard case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) else { return nil }
-        if putIntoForce(version, record, proves: false) == nil { show(record, nil) }
+        if activateVersion(version, record, proves: false) == nil { show(record, nil) }
         return nil
     }
 

@@ -94,7 +94,7 @@ final class VersionStore {
     }
 
     /// Records that a version came into force, from the folder or at a start.
-    func cameIntoForce(_ source: PluginSource, now: Int64) throws(FileRefusal) {
+    func recordActivation(_ source: PluginSource, now: Int64) throws(FileRefusal) {
         var index = index(source.name)
         if index.current == source.version, index.rollback == nil, isStored(source, signed: true) { return }
         if index.current != source.version {

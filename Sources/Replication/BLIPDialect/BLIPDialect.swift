@@ -16,7 +16,7 @@ struct BLIPDialect: ~Copyable {
         case opening(Opening, byName: Bool)
         case proposals(slot: Int, ListID, rows: Int)
         case changes(slot: Int, ListID, rows: Int)
-        case revision(RevisionTrip)
+        case revision(InFlightRevision)
         /// Whether the peer should select documents in a continuous pull.
         case subscription(picks: Bool)
         case checkpointSave(slot: Int)
@@ -210,12 +210,12 @@ struct BLIPDialect: ~Copyable {
                 if slots[trip.slot].style == .announce { events.append(.warn("the peer could not take \(trip.id): \(error)")) }
                 events.append(.revisionAnswered(trip, ReplicationError(reply: error, to: Profile.rev)))
             } else {
-                events.append(.revisionAnswered(trip, nil, kept: reply.properties[Property.kept].flatMap { KeptThere.Reason(rawValue: $0) }))
+                events.append(.revisionAnswered(trip, nil, kept: reply.properties[Property.kept].flatMap { KeptByPeer.Reason(rawValue: $0) }))
             }
         case .subscription(let picks):
             guard let error = reply.error else { break }
             guard picks, error.domain == "HTTP", error.code == 400 else { return fail(error, Profile.subChanges, &events) }
-            events.append(.cannotPick(ReplicationError(reply: error, to: Profile.subChanges)))
+            events.append(.cannotSelectDocuments(ReplicationError(reply: error, to: Profile.subChanges)))
         case .checkpointSave(let slot):
             switch reply.error {
             case nil: events.append(.checkpoint(slot: slot, .peerSaved(token: reply.properties[Property.rev] ?? "")))
@@ -239,7 +239,7 @@ struct BLIPDialect: ~Copyable {
 
     /// Parses a short message here, and a long one elsewhere.
     func readInline(_ body: ByteBuffer, _ events: inout [DialectEvent], _ read: @escaping @Sendable () -> DialectEvent) {
-        events.append(body.readableBytes <= limits.inlineListBytes ? read() : .readElsewhere(body, read))
+        events.append(body.readableBytes <= limits.inlineListBytes ? read() : .parseElsewhere(body, read))
     }
 
     private mutating func note(_ slot: Int, _ properties: BLIPProperties) {
@@ -318,7 +318,7 @@ struct BLIPDialect: ~Copyable {
         } else {
             message.body = document.body.isEmpty ? ByteBuffer(string: "{}") : ByteBuffer(bytes: document.body)
         }
-        send(message, slot, .revision(RevisionTrip(slot: slot, generation: slots[slot].generation, id: document.id)))
+        send(message, slot, .revision(InFlightRevision(slot: slot, generation: slots[slot].generation, id: document.id)))
     }
 
     /// The peer wants an announced revision that will not be sent.

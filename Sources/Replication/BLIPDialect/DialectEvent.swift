@@ -8,7 +8,7 @@ import NIOCore
 enum DialectEvent: Sendable {
     case push(slot: Int, PushEvent)
     /// The peer accepted a revision of ours, or refused it.
-    case revisionAnswered(RevisionTrip, ReplicationError?, kept: KeptThere.Reason? = nil)
+    case revisionAnswered(InFlightRevision, ReplicationError?, kept: KeptByPeer.Reason? = nil)
     case pull(slot: Int, PullEvent)
     case checkpoint(slot: Int, CheckpointMachine.Event)
     case blob(BlobEvent)
@@ -23,15 +23,15 @@ enum DialectEvent: Sendable {
     /// A request cannot be continued. `wantsLegacy`: the peer refuses messages that name collections.
     case failed(ReplicationError, wantsLegacy: Bool)
     /// The peer does not select documents in a continuous pull.
-    case cannotPick(ReplicationError)
+    case cannotSelectDocuments(ReplicationError)
     case refuse(AnswerHandle?, MessageError)
     /// A long message to be parsed elsewhere: megabytes of JSON must not block the other connections of an event loop.
-    case readElsewhere(ByteBuffer, @Sendable () -> DialectEvent)
+    case parseElsewhere(ByteBuffer, @Sendable () -> DialectEvent)
     case warn(String)
 }
 
 /// A revision in flight to the peer. The pushes of a collection on one connection are numbered, so that a late answer is recognised.
-struct RevisionTrip: Hashable, Sendable {
+struct InFlightRevision: Hashable, Sendable {
     var slot: Int
     var generation: Int
     var id: DocumentID

@@ -6,7 +6,7 @@ import NIOCore
 /// The first messages of the active side: which collections to replicate, and their checkpoints. A peer without collections has only the default one.
 extension BLIPDialect {
     mutating func open(_ opening: Opening) {
-        if opening.namesNone, opening.isOnlyDefault { return askCheckpoint(opening) }
+        if opening.namesNoCollections, opening.isOnlyDefault { return askCheckpoint(opening) }
         let body = JSONValue.object(
             JSONObject([
                 JSONObject.Member(key: "checkpoint_ids", value: .array(opening.checkpointIDs.map { .string($0) })),

@@ -30,7 +30,7 @@ extension OutgoingDocument {
     /// ancestors for a separate branch.
     func vectorHistory(isOurs: Bool) -> String? {
         guard var vector = self.vector else { return nil }
-        if !isOurs, !self.isKnownByID, self.peerVersion?.isOfTree != true { vector.revisions = RevisionHistory() }
+        if !isOurs, !self.isKnownByID, self.peerVersion?.namesTreeRevision != true { vector.revisions = RevisionHistory() }
         return vector.text(authorsOnce: !isOurs)
     }
 
@@ -38,7 +38,7 @@ extension OutgoingDocument {
     var changeFlags: ChangeFlags {
         var flags = ChangeFlags(bits: self.isDeleted ? 1 : 0)
         if self.goesByBody { return flags }
-        switch self.news {
+        switch self.visibility {
         case .visible: break
         case .revoked: flags.bits |= 2
         case .removed: flags.bits |= 4

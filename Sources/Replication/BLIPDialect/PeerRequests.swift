@@ -92,7 +92,7 @@ extension BLIPDialect {
             let error = MessageError(
                 code: properties[Property.error].flatMap { Int($0) } ?? 404,
                 message: properties[Property.reason] ?? "the peer could not send the document")
-            if isPassive || !error.isOfTheMoment {
+            if isPassive || !error.isTransientCode {
                 events.append(.pull(slot: slot, .withdrawn(sequence)))
             } else {
                 let id = properties[Property.id].flatMap { try? DocumentID($0) }
@@ -178,7 +178,7 @@ extension BLIPDialect {
                     slot: slot,
                     .arrivalRefused(
                         request.properties[Property.sequence].map { RemoteSequence(json: $0) }, id,
-                        error.replicationError, isFinal: isPassive || !error.isOfTheMoment)))
+                        error.replicationError, isFinal: isPassive || !error.isTransientCode)))
         }
     }
 }
@@ -186,7 +186,7 @@ extension BLIPDialect {
 extension MessageError {
     /// The document cannot be obtained at the moment, which does not mean that it is gone. 501 is different: neither side can change what it
     /// supports.
-    fileprivate var isOfTheMoment: Bool { code >= 500 && code != 501 || code == 429 }
+    fileprivate var isTransientCode: Bool { code >= 500 && code != 501 || code == 429 }
 
     fileprivate var replicationError: ReplicationError { ReplicationError(self) }
 }

@@ -24,11 +24,11 @@ extension ReplicationError {
     }
 
     /// The document was refused because the time of one of its versions is ahead of the peer's clock.
-    var isOfClock: Bool { Self.isOfClock(domain: domain.rawValue, code: "\(code)", message) }
+    var isClockSkew: Bool { Self.isClockSkew(domain: domain.rawValue, code: "\(code)", message) }
 
     /// The same for a listed error. Couchbase Lite 4 treats a version more than two minutes ahead of its clock as invalid: LiteCore/4, "Invalid
     /// timestamp in version vector" (`VectorDocument.cc`).
-    static func isOfClock(domain: String, code: String, _ message: String) -> Bool {
+    static func isClockSkew(domain: String, code: String, _ message: String) -> Bool {
         domain == Domain.litecore.rawValue && code == "4" && message.contains("timestamp")
     }
 }

@@ -41,11 +41,11 @@ extension ReceivedFields {
                 code: 413,
                 message: "document \(id) has \(size) bytes, more than half of this agent's limits.memory (\(memory)); "
                     + "set limits: { memory } here to \(2 * size) or more: it is requested again by itself from the agent's next start on",
-                isOfSizeHere: true)
+                exceedsLocalSize: true)
         }
         guard !request.isTruncated, size <= limits.maximumDocumentBytes else {
             throw MessageError(
-                code: 413, message: "document \(id) has \(size) bytes, max_document_bytes is \(limits.maximumDocumentBytes)", isOfSizeHere: true)
+                code: 413, message: "document \(id) has \(size) bytes, max_document_bytes is \(limits.maximumDocumentBytes)", exceedsLocalSize: true)
         }
         if let source = request.properties[Property.deltaSource] {
             // 422 makes the peer send the whole body.

@@ -58,7 +58,7 @@ enum Property {
     /// reason. Couchbase Lite, which would stop permanently if the proposals themselves were refused, does not know it, and continues after those
     /// individual refusals.
     static let refusesRevisions = "refusesRevs"
-    /// A Nightjar extension of the reply to a revision: it is on a list of the peer instead of in its database, see ``KeptThere/Reason``. For other
+    /// A Nightjar extension of the reply to a revision: it is on a list of the peer instead of in its database, see ``KeptByPeer/Reason``. For other
     /// peers, it counts as accepted.
     static let kept = "kept"
 }

@@ -86,7 +86,7 @@ public struct CheckpointBody: Equatable, Sendable {
     }
 
     /// Whether it was made with another login. A copy that names none may be this login's.
-    static func isOfAnother(_ text: [UInt8], than login: String?) -> Bool {
+    static func isAboutAnother(_ text: [UInt8], than login: String?) -> Bool {
         guard let login, let maker = (try? JSONValue(parsing: text))?["login"]?.asString else { return false }
         return !maker.utf8.elementsEqual(login.utf8)
     }

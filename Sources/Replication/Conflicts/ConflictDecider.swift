@@ -65,7 +65,7 @@ public struct ConflictDecider: Sendable {
         var unfinished: [DocumentID] = []
         /// Documents that changed in the meantime.
         var moved: [DocumentID] = []
-        var failed: [(id: DocumentID, failure: PolicyFailure, isNews: Bool)] = []
+        var failed: [(id: DocumentID, failure: PolicyFailure, isUnreported: Bool)] = []
     }
 
     /// Decides a batch of conflicts: one read, one answer for each, one transaction.
@@ -102,9 +102,9 @@ public struct ConflictDecider: Sendable {
                 outcomes.append(Outcome(id: answer.conflict.id, failure: nil, isDecided: true, branches: branches[answer.conflict.id] ?? []))
                 tell(answer, revision, number)
             }
-            for (id, failure, isNews) in committed.failed {
+            for (id, failure, isUnreported) in committed.failed {
                 outcomes.append(Outcome(id: id, failure: failure, isDecided: false))
-                if isNews { tell(id, failure) }
+                if isUnreported { tell(id, failure) }
             }
             // Each round either ends a branch of every unfinished conflict, or counts as an attempt.
             open = committed.unfinished + (isLast ? [] : committed.moved)
@@ -128,7 +128,7 @@ public struct ConflictDecider: Sendable {
     /// Asks the resolver, or applies the default rule.
     func answer(_ conflict: Conflict) async -> Result<Answer, PolicyFailure> {
         let answer = await resolverAnswer(conflict)
-        guard case .failure = answer, resolver?.yieldsToRule == true else { return answer }
+        guard case .failure = answer, resolver?.fallsBackToRule == true else { return answer }
         // As without a resolver, the history names no plugin. The failure is in the plugin's log and counters.
         return Self.defaultAnswer(conflict).map(Result.success) ?? answer
     }
@@ -211,8 +211,8 @@ public struct ConflictDecider: Sendable {
             let before = try transaction.pendingConflict(collection, id)
             try transaction.setPendingConflict(
                 collection, id, error: failure.message, plugin: failure.plugin, version: failure.version)
-            let isNews = before.map { $0.tries == 0 || $0.plugin != failure.plugin || $0.version != failure.version } ?? true
-            committed.failed.append((id, failure, isNews))
+            let isUnreported = before.map { $0.tries == 0 || $0.plugin != failure.plugin || $0.version != failure.version } ?? true
+            committed.failed.append((id, failure, isUnreported))
         }
         for answer in answers {
             let id = answer.conflict.id

@@ -17,7 +17,7 @@ enum AnswerBounds {
 }
 
 /// The answers that a session is processing, as text and as values.
-struct AnswersAtHand {
+struct AnswersInProgress {
     private(set) var bytes = 0
 
     /// Reserves room for another answer if that leaves enough for the others; always succeeds for the first one.
@@ -32,7 +32,7 @@ struct AnswersAtHand {
 
     /// Reserves unconditionally.
     mutating func add(_ more: Int) { bytes += more }
-    mutating func giveBack(_ some: Int) { bytes -= some }
+    mutating func relinquish(_ some: Int) { bytes -= some }
 }
 
 extension CouchDialect {
@@ -48,7 +48,7 @@ extension CouchDialect {
 
     /// Whether a successful answer needs too much memory as text and values. Values are counted one and a half times, and an eighth of
     /// `limits.memory` is never used.
-    func isTooMuch(_ answer: PeerAnswer, isOne: Bool) -> Bool {
+    func exceedsBounds(_ answer: PeerAnswer, isOne: Bool) -> Bool {
         if answer.isTooLarge { return true }
         guard answer.isGood else { return false }
         let values = answer.valueBytes
@@ -59,7 +59,7 @@ extension CouchDialect {
     func reading<Result>(_ answer: PeerAnswer, _ what: String, _ body: (JSONValue) async throws -> Result) async throws -> Result {
         let bytes = answer.body.readableBytes + answer.valueBytes
         try await take(bytes)
-        defer { giveBack(bytes) }
+        defer { relinquish(bytes) }
         return try await body(try answer.json(what))
     }
 
@@ -74,7 +74,7 @@ extension CouchDialect {
         tell([])
     }
 
-    func giveBack(_ bytes: Int) { state.withLock { $0.atHand.giveBack(bytes) } }
+    func relinquish(_ bytes: Int) { state.withLock { $0.atHand.relinquish(bytes) } }
 
     /// How often it checks for room, at intervals of 50 milliseconds.
     private static let looks = 40

@@ -41,7 +41,7 @@ struct AttachmentDownload: Sendable {
                 try await begin(progress)
                 mark = 0
                 cut = ReplicationError(domain: .http, code: 502, message: "GET \(path.prefix(200)): the attachment is different each time it is requested")
-            } catch let error as PutOff { cut = error.error } catch let error as ReplicationError where error.domain == .network {
+            } catch let error as TemporarilyUnavailable { cut = error.error } catch let error as ReplicationError where error.domain == .network {
                 // If nothing has arrived there is nothing to resume; if everything has, nothing to request.
                 guard progress.count > 0 else { throw error }
                 if !progress.isWhole { cut = error }
@@ -94,17 +94,17 @@ struct AttachmentDownload: Sendable {
         if start > 0, answer.status == 416, answer.header("content-range") == "bytes */\(start)" { return progress.end(at: start) }
         guard answer.isGood else {
             let error = ReplicationError(answer, to: "GET \(path)")
-            if start > 0, Self.isPutOff(answer.status) { throw PutOff(error: error) }
+            if start > 0, Self.isTemporarilyUnavailable(answer.status) { throw TemporarilyUnavailable(error: error) }
             throw error
         }
         if try progress.begins(answer, asked: start) { try await restart() }
     }
 
     /// The rest exists, but is not available at the moment.
-    private struct PutOff: Error {
+    private struct TemporarilyUnavailable: Error {
         var error: ReplicationError
     }
 
     /// The peer, or a gateway in front of it, is overloaded.
-    private static func isPutOff(_ status: Int) -> Bool { [429, 502, 503, 504].contains(status) }
+    private static func isTemporarilyUnavailable(_ status: Int) -> Bool { [429, 502, 503, 504].contains(status) }
 }

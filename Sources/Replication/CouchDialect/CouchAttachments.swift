@@ -71,7 +71,7 @@ extension CouchDialect {
         if case StoreError.blobTooLarge? = error as? StoreError { return ReplicationError(domain: .http, code: 413, message: "\(error)") }
         var failure = ReplicationError(couch: error)
         // 500: the peer cannot read this attachment. Only this document waits, and others continue.
-        guard failure.isNoRoom || failure.domain == .http && (failure.code == 500 || !failure.isTransient) else { throw error }
+        guard failure.isOutOfSpace || failure.domain == .http && (failure.code == 500 || !failure.isTransient) else { throw error }
         // The remedy for such an answer from the database does not apply here.
         if failure.kind == .needsAction { failure.kind = .permanent }
         return failure

@@ -11,7 +11,7 @@ extension CouchDialect {
     func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome]) {
         state.withLock { state in
             // For conflicts left over from an earlier connection, the peer's rows were seen then.
-            for outcome in outcomes where state.branches[outcome.id] != nil || state.remembersMore {
+            for outcome in outcomes where state.branches[outcome.id] != nil || state.canRememberMore {
                 for revision in outcome.branches where state.branches[outcome.id]?.leaves[revision] == nil {
                     state.branches[outcome.id, default: Branches()].leaves[revision] = .here
                 }
@@ -48,12 +48,12 @@ extension CouchDialect {
 
     /// Whether a deleted leaf ends a branch that is here.
     ///
-    /// - Parameter livesOn: the peer has another leaf, so the last one here is not ended.
-    func endsBranch(_ document: FoundDocument, livesOn: Bool) async throws -> Bool {
+    /// - Parameter hasLiveBranch: the peer has another leaf, so the last one here is not ended.
+    func endsBranch(_ document: FoundDocument, hasLiveBranch: Bool) async throws -> Bool {
         guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, document.id) }),
             let leaf = document.history.first(where: { tree.contains($0) }), tree.isLeaf(leaf), tree.isDeleted(leaf) == false
         else { return false }
-        return !livesOn || tree.leaves.contains { !$0.isDeleted && $0.revision != leaf }
+        return !hasLiveBranch || tree.leaves.contains { !$0.isDeleted && $0.revision != leaf }
     }
 
     /// Records which leaves of these documents are deleted, before any of them is processed: the winner is the greatest live one, and has to follow
@@ -117,7 +117,7 @@ extension CouchDialect {
         // The answer may contain each of the names, and also every other leaf that exists there.
         let most = AnswerBounds.rows(decisions.count + decisions.reduce(Portions.leaves) { $0 + $1.given.count } / 100)
         let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: most))
-        if isTooMuch(came, isOne: decisions.count == 1) {
+        if exceedsBounds(came, isOne: decisions.count == 1) {
             // Too many leaves to process.
             guard decisions.count > 1 else { return [] }
             let half = decisions.count / 2
@@ -160,7 +160,7 @@ extension CouchDialect {
         let answer = try await ask(PeerRequest("GET", path, json: nil))
         if answer.status == 404 { return false }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-        if isTooMuch(answer, isOne: given.count == 1) {
+        if exceedsBounds(answer, isOne: given.count == 1) {
             guard given.count > 1 else { return true }
             var half = decision
             for part in [given[(given.count / 2)...], given[..<(given.count / 2)]] {
@@ -174,7 +174,7 @@ extension CouchDialect {
         // A branch that has grown since is new, not a loser.
         let losers = found.filter { !$0.isDeleted && given.contains($0.revision) }
         let won = found.filter { $0.revision == winner.revision || $0.history.contains(winner.revision) }
-        if !won.isEmpty, !won.contains(where: { $0.isDeleted == winner.isDeleted }) { return try await !takeUp(losers, insteadOf: winner.revision) }
+        if !won.isEmpty, !won.contains(where: { $0.isDeleted == winner.isDeleted }) { return try await !resumeBranch(losers, insteadOf: winner.revision) }
         give(decision)
         guard pushes, !won.isEmpty else { return true }
         for loser in losers { try await end(loser) }
@@ -184,7 +184,7 @@ extension CouchDialect {
     /// The winner here has been ended at the peer in the meantime, in favour of branches dropped here: the greatest of these is taken up again.
     ///
     /// - Returns: false if all of these have ended.
-    private func takeUp(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws -> Bool {
+    private func resumeBranch(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws -> Bool {
         guard let document = losers.max(by: { $0.revision < $1.revision }) else { return false }
         let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision)
         switch try await bring(document, WantedRevision(row: row, ancestors: [], since: "0")) {
@@ -193,7 +193,7 @@ extension CouchDialect {
             received.branches = PeerBranches(isLoser: false, others: Set(losers.map(\.revision)).subtracting([document.revision]), ended: [winner])
             tell([.pull(slot: 0, .arrived(received))])
         case .arrivalRefused(_, let id, let error, isFinal: true): tell([.pull(slot: 0, .arrivalRefused(nil, id, error, isFinal: true))])
-        case .arrivalRefused(_, _, let error, isFinal: false), .noRoom(_, _, let error, _): throw error
+        case .arrivalRefused(_, _, let error, isFinal: false), .outOfSpace(_, _, let error, _): throw error
         default: break
         }
         return true

@@ -91,7 +91,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         /// being processed.
         var held: [HeldFetch] = []
         var brings = 0
-        var atHand = AnswersAtHand()
+        var atHand = AnswersInProgress()
         /// The peer does not support `_bulk_get`.
         var lacksBulkGet = false
         /// Documents with several leaves at the peer: the losers have to be ended.
@@ -105,7 +105,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         var attachments: [AttachmentName: BlobReference] = [:]
 
         /// Whether another document's leaves can be remembered.
-        var remembersMore: Bool { branches.count < Portions.branched && leaves < Portions.branchedLeaves }
+        var canRememberMore: Bool { branches.count < Portions.branched && leaves < Portions.branchedLeaves }
     }
 
     let peer: any HTTPPeer
@@ -119,7 +119,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     let pulls: Bool
     let pushes: Bool
     /// A filter judges a document before its attachments are requested.
-    let asksFirst: Bool
+    let filtersBeforeAttachments: Bool
     let counters: ReplicationCounters
     /// The owner under which the peer's unfinished blobs are kept.
     let blobOwner: String?
@@ -144,7 +144,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         limits = active.replicator.limits
         database = active.replicator.database
         let wanted = active.replicator.collections.first
-        (collection, asksFirst) = (wanted?.collection ?? .default, wanted?.pullFilter != nil)
+        (collection, filtersBeforeAttachments) = (wanted?.collection ?? .default, wanted?.pullFilter != nil)
         (pulls, pushes) = (active.replicator.type.pulls, active.replicator.type.pushes)
     }
 

@@ -150,7 +150,7 @@ struct FoundDocument: Sendable {
                 ? "a history of \(history.count) revisions, max_received_history is \(limits.maximumReceivedHistory)"
                 : "\(body.readableBytes) bytes, max_document_bytes is \(limits.maximumDocumentBytes)"
             var error = ReplicationError(domain: .http, code: 413, message: "document \(id) has \(what)")
-            error.isOfSizeHere = history.count <= limits.maximumReceivedHistory
+            error.exceedsLocalSize = history.count <= limits.maximumReceivedHistory
             return .arrivalRefused(sequence, id, error, isFinal: true)
         }
         var received = ReceivedRevision(

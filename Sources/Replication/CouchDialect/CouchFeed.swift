@@ -48,7 +48,7 @@ extension CouchDialect {
         while true {
             let request = changes(subscription, since: since, waits: waits, rows)
             let answer = try await ask(request)
-            if !isTooMuch(answer, isOne: rows == 1) { return (try await page(answer, to: request, since: since), rows) }
+            if !exceedsBounds(answer, isOne: rows == 1) { return (try await page(answer, to: request, since: since), rows) }
             if rows > 1 {
                 rows = max(1, rows / 4)
                 continue
@@ -98,7 +98,7 @@ extension CouchDialect {
     private func offer(_ page: FeedAnswer, since: String) async {
         let bytes = page.entries.reduce(0) { $0 + $1.bytes }
         state.withLock { $0.atHand.add(bytes) }
-        defer { giveBack(bytes) }
+        defer { relinquish(bytes) }
         var rows: [RowResult<OfferedRow>] = []
         for entry in page.entries {
             if !rows.isEmpty, rows.count + entry.leaves.count > Portions.rows {
@@ -117,7 +117,7 @@ extension CouchDialect {
             state.lastList += 1
             state.lists[state.lastList] = page
             var before: DocumentID?
-            for case .row(let row) in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.remembersMore {
+            for case .row(let row) in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.canRememberMore {
                 // Removed from the table, so that it is not copied for each leaf.
                 var known = state.branches.removeValue(forKey: row.id) ?? Branches()
                 if row.id != before { known.row = [] }

@@ -62,7 +62,7 @@ extension CouchDialect {
             return try await fetchOneByOne(wanted)
         }
         if isOne, try await takeLarge(&answer, wanted[0]) { return }
-        if answer.status == 413 || isTooMuch(answer, isOne: isOne) {
+        if answer.status == 413 || exceedsBounds(answer, isOne: isOne) {
             let (isLong, length) = (answer.isTooLarge, answer.header("content-length").flatMap { Int($0) })
             return try await fetchHalves(of: wanted) { isLong ? tooLong($0, length) : tooLarge($0) }
         }
@@ -91,7 +91,7 @@ extension CouchDialect {
         guard answer.isGood, !answer.isTooLarge, bytes > RevisionChecking.smallBody, !answer.hasTooManyValues else { return false }
         try await take(2 * bytes)
         var held = 2 * bytes
-        defer { giveBack(held) }
+        defer { relinquish(held) }
         guard let large = LargeDocument(answer.body) else { return false }
         var found = FoundRevision(["ok": .object(large.head)], of: wanted.row.id)
         guard case .document(var document) = found else { return false }
@@ -100,7 +100,7 @@ extension CouchDialect {
         found = .document(document)
         // The document is accounted for where it goes; with attachments it stays here until they have been fetched.
         let left = document.attachments.isEmpty ? 0 : bytes
-        giveBack(held - left)
+        relinquish(held - left)
         held = left
         try await take([found], for: [wanted])
         return true
@@ -126,7 +126,7 @@ extension CouchDialect {
                 refuse(each, tooLong(each, answer.header("content-length").flatMap { Int($0) }))
                 continue
             }
-            if isTooMuch(answer, isOne: true) { refuse(each, tooLarge(each)); continue }
+            if exceedsBounds(answer, isOne: true) { refuse(each, tooLarge(each)); continue }
             if answer.status == 404 { try await giveUp([each]); continue }
             guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
             do { try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0, of: each.row.id) }, for: [each]) } } catch {
@@ -140,7 +140,7 @@ extension CouchDialect {
         var error = ReplicationError(
             domain: .http, code: 413,
             message: "document \(wanted.row.id) has more than \(Portions.answerBytes) bytes (couch_answer_bytes), or values of more than \(AnswerBounds.tree) (couch_tree_bytes), or is more than limits.memory (\(memory.limit) bytes) leaves for one answer")
-        error.isOfSizeHere = true
+        error.exceedsLocalSize = true
         return error
     }
 
@@ -153,7 +153,7 @@ extension CouchDialect {
             message: "document \(wanted.row.id) has \(length.map { "\($0) bytes, " } ?? "")more than the \(documentBytes) bytes that this agent's limits.memory (\(memory.limit)) "
                 + "leaves for one document; set limits: { memory } here to \(needed)\(length == nil ? ", which is enough for any," : "") or more: "
                 + "it is requested again by itself from the agent's next start on")
-        error.isOfSizeHere = true
+        error.exceedsLocalSize = true
         return error
     }
 
@@ -184,7 +184,7 @@ extension CouchDialect {
     }
 
     /// The event for a row for which the peer sent no usable document.
-    private func notGiven(_ wanted: WantedRevision, _ found: FoundRevision) -> PullEvent {
+    private func missingDocumentEvent(_ wanted: WantedRevision, _ found: FoundRevision) -> PullEvent {
         let id = wanted.row.id
         switch found {
         case .missing(_, _, let error):
@@ -226,7 +226,7 @@ extension CouchDialect {
         var named: [DocumentID: Set<RevisionID>] = [:]
         do {
             let answer = try await ask(request)
-            if isTooMuch(answer, isOne: ids.count == 1) {
+            if exceedsBounds(answer, isOne: ids.count == 1) {
                 // It has so many leaves by now that its next row fails by name.
                 guard ids.count > 1 else { return [:] }
                 let sorted = ids.sorted()
@@ -255,7 +255,7 @@ extension CouchDialect {
         var late: [FoundRevision] = []
         var gone: [WantedRevision] = []
         func leaveOut(_ row: WantedRevision, _ found: FoundRevision) {
-            if found.isGone { gone.append(row) } else { events.append(.pull(slot: 0, notGiven(row, found))) }
+            if found.isGone { gone.append(row) } else { events.append(.pull(slot: 0, missingDocumentEvent(row, found))) }
         }
         func asked(_ id: DocumentID, _ isIt: (RevisionID) -> Bool) -> WantedRevision? {
             guard let index = open[id]?.firstIndex(where: { isIt($0.row.revision) }) else { return nil }
@@ -271,12 +271,12 @@ extension CouchDialect {
                 }
                 if isOver(document) {
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
-                } else if document.endsOnlyBranch(row.row), try await !endsBranch(document, livesOn: !row.row.isDeletion) {
+                } else if document.endsOnlyBranch(row.row), try await !endsBranch(document, hasLiveBranch: !row.row.isDeletion) {
                     // Others ended a branch that is not here, or is the only one here: the winner has, or gets, a row of its own.
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
                 } else if document.attachments.isEmpty {
                     events.append(.pull(slot: 0, arrival(document, row)))
-                } else if asksFirst, !document.bringsAttachments {
+                } else if filtersBeforeAttachments, !document.bringsAttachments {
                     events.append(.pull(slot: 0, arrivalBeforeAttachments(document, row)))
                 } else {
                     attached.append((document, row))
@@ -316,8 +316,8 @@ extension CouchDialect {
     func bring(_ document: FoundDocument, _ wanted: WantedRevision) async throws -> PullEvent {
         do { return arrival(try await withAttachments(document, wanted.ancestors), wanted) } catch {
             let failure = try failure(of: error)
-            if failure.isNoRoom {
-                return .noRoom(wanted.row.sequence, document.id, failure, bytes: document.largestAttachment)
+            if failure.isOutOfSpace {
+                return .outOfSpace(wanted.row.sequence, document.id, failure, bytes: document.largestAttachment)
             }
             if failure.isTransient { return .arrivalRefused(wanted.row.sequence, document.id, failure, isFinal: false) }
             let event = arrival(document, wanted)

@@ -21,7 +21,7 @@ extension CouchDialect {
         question.members = documents.map { .init(key: $0.id.text, value: [.string($0.version.text)]) }
         let what = "POST _revs_diff"
         let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: AnswerBounds.rows(documents.count)))
-        if isTooMuch(came, isOne: documents.count == 1) {
+        if exceedsBounds(came, isOne: documents.count == 1) {
             if documents.count > 1 {
                 let half = documents.count / 2
                 var missing = try await self.missing(Array(documents[..<half]))
@@ -58,7 +58,7 @@ extension CouchDialect {
         let current = pulls ? try await winners(documents.filter { wanted[$0.id] != nil }) : [:]
         return documents.map { document in
             guard let known = wanted[document.id] else { return .has }
-            if let winner = current[document.id], winner != document.peerVersion, !document.history.contains(winner), !hasMet(winner, of: document.id) {
+            if let winner = current[document.id], winner != document.peerVersion, !document.history.contains(winner), !hasReceivedBranch(winner, of: document.id) {
                 return .conflict(current: winner)
             }
             return .wanted(known: known)
@@ -66,7 +66,7 @@ extension CouchDialect {
     }
 
     /// Whether the branch arrived here on this connection: then the offer is the decision about it.
-    private func hasMet(_ leaf: Version, of id: DocumentID) -> Bool {
+    private func hasReceivedBranch(_ leaf: Version, of id: DocumentID) -> Bool {
         state.withLock { state in state.branches[id]?.leaves[leaf].map { $0 != .announced } ?? false }
     }
 
@@ -185,6 +185,6 @@ extension CouchDialect {
         // The winner is there: branches that lost to it are ended, even if it lost itself while it was in flight.
         endLosers(of: documents.filter { $0.error == nil }.map(\.id))
         let generation = state.withLock { $0.generation }
-        tell(documents.map { .revisionAnswered(RevisionTrip(slot: 0, generation: generation, id: $0.id), $0.error) })
+        tell(documents.map { .revisionAnswered(InFlightRevision(slot: 0, generation: generation, id: $0.id), $0.error) })
     }
 }

@@ -53,7 +53,7 @@ extension CouchDialect {
             return (.success(whole), 0)
         } catch {
             let failure = try failure(of: error)
-            return (.failure(failure), failure.isNoRoom ? largest : 0)
+            return (.failure(failure), failure.isOutOfSpace ? largest : 0)
         }
     }
 

@@ -125,7 +125,7 @@ extension CouchDialect {
             if !own.history.isEmpty { state.log.history = own.history }
             return state.peerLog
         }
-        return ReplicationLog.common(own, peer.keptNoCopy(of: text) ? own : theirs)
+        return ReplicationLog.common(own, peer.refusedOurCopy(of: text) ? own : theirs)
     }
 
     func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8] {
@@ -141,7 +141,7 @@ extension CouchDialect {
             if !token.isEmpty { object["_rev"] = .string(token) }
             // Everything the checkpoint claims must first be on the peer's disk.
             let commit = try await dialect.ask(PeerRequest("POST", "/_ensure_full_commit", json: .object(JSONObject()), atMost: AnswerBounds.small))
-            if let error = Self.doubt(commit) { return dialect.tell([.checkpoint(slot: slot, .peerIsUnsure(error))]) }
+            if let error = Self.doubt(commit) { return dialect.tell([.checkpoint(slot: slot, .peerCannotConfirm(error))]) }
             let path = Self.path(checkpoint: id)
             let answer = try await dialect.ask(PeerRequest("PUT", path, json: .object(object), atMost: AnswerBounds.small))
             switch answer.status {

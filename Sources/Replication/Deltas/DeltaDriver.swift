@@ -12,14 +12,14 @@ struct DeltaDriver {
     private func access(_ link: CollectionLink, _ view: PeerView? = nil) -> BaseLookUp.Access {
         if let view { return .visible(view) }
         if session.channelPeer != nil { return .nothing }
-        if !session.isPassive, !session.pushesHere { return link.remote.map { .remote($0) } ?? .nothing }
+        if !session.isPassive, !session.pushesAsActive { return link.remote.map { .remote($0) } ?? .nothing }
         guard let filter = link.pushFilter else { return .everything }
         return .judged(filter, session.policyContext(link.collection.name, .push))
     }
 
     private func remembersExchanged(_ link: CollectionLink) -> Bool {
         guard session.dialect.takesDeltas || session.isPassive && session.naming != .trees else { return false }
-        if session.channelPeer == nil, link.pushFilter == nil, session.isPassive || session.pushesHere { return false }
+        if session.channelPeer == nil, link.pushFilter == nil, session.isPassive || session.pushesAsActive { return false }
         if case .everything = access(link) { return false } else { return true }
     }
 
@@ -27,7 +27,7 @@ struct DeltaDriver {
 
     /// Sends a revision, as a delta if that is shorter.
     func send(_ document: OutgoingDocument, _ link: CollectionLink) {
-        guard session.dialect.sendsDeltas(link.slot), !document.travelsWhole, document.base != nil, !document.isDeleted, document.news == .visible,
+        guard session.dialect.sendsDeltas(link.slot), !document.travelsWhole, document.base != nil, !document.isDeleted, document.visibility == .visible,
             document.body.count >= session.limits.minimumDeltaBytes
         else { return sendWhole(document, link) }
         link.deltas.requested += 1
@@ -43,8 +43,8 @@ struct DeltaDriver {
     private func sendWhole(_ document: OutgoingDocument, _ link: CollectionLink) { put(document, nil, link) }
 
     private func put(_ document: OutgoingDocument, _ delta: [UInt8]?, _ link: CollectionLink) {
-        session.blobs.files.lent.lend(document.blobs, RevisionTrip(slot: link.slot, generation: link.generation, id: document.id))
-        if document.news == .visible, !document.isDeleted, remembersExchanged(link) { link.exchanged.add(document.id, document.version) }
+        session.blobs.files.lent.lend(document.blobs, InFlightRevision(slot: link.slot, generation: link.generation, id: document.id))
+        if document.visibility == .visible, !document.isDeleted, remembersExchanged(link) { link.exchanged.add(document.id, document.version) }
         guard document.hasBlobs, delta == nil, session.couch == nil, document.body.count > RevisionChecking.smallBody else {
             return session.outgoing.append(.init(slot: link.slot, generation: link.generation, document: document, delta: delta))
         }
@@ -125,7 +125,7 @@ struct DeltaDriver {
         switch outcome {
         case .delta(let delta):
             link.deltas.sent += 1
-            link.deltaTrips[document.id] = document.body.count - delta.count
+            link.deltasInFlight[document.id] = document.body.count - delta.count
             return put(document, delta, link)
         case .withoutBase: link.deltas.withoutBase += 1
         case .notOpen: link.deltas.notOpen += 1
@@ -139,7 +139,7 @@ struct DeltaDriver {
     /// The peer answered a revision of ours.
     /// - Returns: whether the peer could not use a delta, and is being sent the whole body.
     func sendsWholeAgain(_ id: DocumentID, _ error: ReplicationError?, _ link: CollectionLink) -> Bool {
-        guard !link.deltaTrips.isEmpty, let saved = link.deltaTrips.removeValue(forKey: id) else { return false }
+        guard !link.deltasInFlight.isEmpty, let saved = link.deltasInFlight.removeValue(forKey: id) else { return false }
         session.touch(link)
         guard let error else {
             link.deltas.bytesSaved += UInt64(max(0, saved))

@@ -16,8 +16,8 @@ struct CheckpointActions {
         case .startTimer:
             session.later(milliseconds: session.limits.checkpointIntervalSeconds * 1_000) { $0.tell($0.links[slot], checkpoint: .timerElapsed) }
         case .note:
-            if link.push != nil { session.tell(link, push: .noteNow) }
-            session.tellWhenNoted(link)
+            if link.push != nil { session.tell(link, push: .recordNow) }
+            session.notifyWhenNoted(link)
         case .saveAtPeer(let body, let token):
             link.checkpointBytes = session.dialect.checkpointText(body, time: session.environment.time.wallSeconds())
             session.dialect.saveCheckpoint(slot, id: id, body: link.checkpointBytes, token: token)

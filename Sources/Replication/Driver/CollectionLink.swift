@@ -44,7 +44,7 @@ final class CollectionLink {
     var mayHaveOrphans = false
 
     /// Revisions that the peer wants, checked once more before they are sent.
-    var leaving = LeavingRevisions()
+    var leaving = PreSendReview()
 
     /// Documents that the peer refused because of its clock.
     var awaitedTimes = AwaitedTimes()
@@ -55,7 +55,7 @@ final class CollectionLink {
     var deltas = DeltaCounts()
     var outgoingDeltas = OutgoingDeltas()
     /// Bytes saved by each delta in flight to the peer.
-    var deltaTrips: [DocumentID: Int] = [:]
+    var deltasInFlight: [DocumentID: Int] = [:]
     var incomingDeltas: IncomingDeltas
     /// Used only if the peer may not have everything.
     var exchanged: ExchangedRevisions
@@ -76,7 +76,7 @@ final class CollectionLink {
     /// Memory of the ids that the peer subscribed to, in bytes.
     var subscribedBytes = 0
     /// Something has happened to the link since the session last looked.
-    var isTouched = false
+    var hasActivity = false
     var wasBusy = false
     var pullWasComplete = true
     var wasOwed = false
@@ -125,9 +125,9 @@ final class CollectionLink {
         }
         push = nil
         awaitedTimes = AwaitedTimes()
-        leaving = LeavingRevisions()
+        leaving = PreSendReview()
         outgoingDeltas = OutgoingDeltas()
-        deltaTrips = [:]
+        deltasInFlight = [:]
         observation?.cancel()
         observation = nil
         mends?.cancel()
@@ -150,9 +150,9 @@ final class CollectionLink {
         awaitedTimes = AwaitedTimes()
         for batch in unchecked.values { batch.giveUp() }
         unchecked = [:]
-        leaving = LeavingRevisions()
+        leaving = PreSendReview()
         outgoingDeltas = OutgoingDeltas()
-        deltaTrips = [:]
+        deltasInFlight = [:]
         incomingDeltas = IncomingDeltas()
         exchanged = ExchangedRevisions(limit: pull.settings.limits.exchangedRevisions)
         pull = PullMachine(pull.settings)

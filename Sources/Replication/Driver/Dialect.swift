@@ -135,7 +135,7 @@ extension Dialect where Self: ~Copyable {
     mutating func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8] { body.bytes(time: time) }
     mutating func agree(own text: [UInt8]?, _ peer: PeerCheckpoint) -> CheckpointBody.Agreement {
         let own = text.map { CheckpointBody(parsing: $0) }
-        return CheckpointBody.agree(own: own, peer: peer.keptNoCopy(of: text) ? own : peer.body.map { CheckpointBody(parsing: $0) })
+        return CheckpointBody.agree(own: own, peer: peer.refusedOurCopy(of: text) ? own : peer.body.map { CheckpointBody(parsing: $0) })
     }
 }
 

@@ -16,11 +16,11 @@ struct DialectEvents {
         case .revisionAnswered(let trip, let error, let kept):
             session.owed.answered()
             let fault = session.blobs.files.lent.fault(trip)
-            session.blobs.files.lent.takeBack(trip)
+            session.blobs.files.lent.reclaim(trip)
             // An answer to a revision sent under an earlier subscription does not concern this one.
             guard trip.slot < session.links.count, session.links[trip.slot].push != nil, session.links[trip.slot].generation == trip.generation else { return }
             if session.deltas.sendsWholeAgain(trip.id, error, session.links[trip.slot]) { return }
-            let taken = kept.map { PushEvent.keptThere(trip.id, $0) } ?? .acknowledged(trip.id)
+            let taken = kept.map { PushEvent.keptByPeer(trip.id, $0) } ?? .acknowledged(trip.id)
             // Without the blob the peer can only refuse, so the refusal is not its fault.
             let refusal = error.map { $0.isConflict || $0.isForbidden ? $0 : fault ?? $0 }
             let answer = refusal.map { PushEvent.refused(trip.id, $0) } ?? taken
@@ -42,9 +42,9 @@ struct DialectEvents {
         case .failed(let error, let wantsLegacy):
             guard wantsLegacy else { return session.fail(error) }
             session.finish(.wantsLegacy, error: error, closeCode: 1000, reason: "")
-        case .cannotPick(let error): session.finish(.picksHere, error: error, closeCode: 1000, reason: "")
+        case .cannotSelectDocuments(let error): session.finish(.selectsLocally, error: error, closeCode: 1000, reason: "")
         case .refuse(let handle, let error): session.dialect.refuse(handle, error)
-        case .readElsewhere(let body, let read): session.accounts.readElsewhere(body, read)
+        case .parseElsewhere(let body, let read): session.accounts.parseElsewhere(body, read)
         case .warn(let message): session.logger.notice("\(message)", metadata: ["peer": "\(session.transport.peerDescription)"])
         }
     }
@@ -80,14 +80,14 @@ struct DialectEvents {
     /// Unsolicited lists do not count as paying a debt.
     private func note(_ event: PullEvent, _ link: CollectionLink) {
         switch event {
-        case .arrived, .arrivalRefused, .withdrawn, .noRoom: session.owed.pulled()
+        case .arrived, .arrivalRefused, .withdrawn, .outOfSpace: session.owed.pulled()
         case .listArrived: if !link.pull.isCaughtUp { session.owed.pulled() }
         default: break
         }
     }
 
     private func refusal(of revision: ReceivedRevision, _ link: CollectionLink) -> MessageError? {
-        if let why = session.whyNothingMayBePushed { return MessageError(code: 403, message: why) }
+        if let why = session.pushRefusalReason { return MessageError(code: 403, message: why) }
         if !session.isPassive, !link.pull.isSubscribed { return MessageError(code: 403, message: "nothing was subscribed to here") }
         guard session.accounts.isOverfull else { return nil }
         return MessageError(

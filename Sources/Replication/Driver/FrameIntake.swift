@@ -25,16 +25,16 @@ final class FrameIntake {
     var isEmpty: Bool { frames.isEmpty && !session.dialect.isSuspended }
 
     /// The cost of processing a frame beyond its bytes, in bytes of inflation.
-    static let frameWork = 1_024
+    static let frameCost = 1_024
     /// Memory of a waiting frame beyond its bytes.
     private static let frameBytes = 96
     /// How far a frame may always inflate, however little of the turn is left.
-    private static let leastRoom = 16 << 10
+    private static let minimumFreeBytes = 16 << 10
     /// Interval of the checks for room.
     private static let roomMilliseconds = 20
     /// After this many checks, a second's worth, a frame is processed anyway: memory that nobody owes is not released on its own, whereas what comes
     /// of the frame is owed by its peer, which may then be evicted for it.
-    private static let mostLooks = 50
+    private static let maximumRoomChecks = 50
 
     init(_ session: SessionDriver) { self.session = session }
 
@@ -59,7 +59,7 @@ final class FrameIntake {
 
     /// A small frame may inflate to megabytes: while the shared budget is used up, no frame is processed until somebody has released memory.
     private var hasRoom: Bool {
-        guard session.memory.isUsedUp, looks < Self.mostLooks else {
+        guard session.memory.isUsedUp, looks < Self.maximumRoomChecks else {
             looks = 0
             return true
         }
@@ -79,7 +79,7 @@ final class FrameIntake {
             #if DEBUG
             let copiedBefore = session.dialect.copiedBytes
             #endif
-            let room = max(bound - work, Self.leastRoom)
+            let room = max(bound - work, Self.minimumFreeBytes)
             do throws(ReplicationError) {
                 if session.dialect.isSuspended {
                     try session.dialect.resume(room: room, into: &events)
@@ -94,7 +94,7 @@ final class FrameIntake {
                 bytes -= atHand
                 atHand = 0
             }
-            work += FrameIntake.frameWork + session.dialect.takenBytes - before
+            work += FrameIntake.frameCost + session.dialect.takenBytes - before
             #if DEBUG
             session.counters.took(session.dialect.takenBytes - before, copied: session.dialect.copiedBytes - copiedBefore)
             #endif
@@ -108,7 +108,7 @@ final class FrameIntake {
         work = 0
         guard !isEmpty, !isPaused, !goesOn else { return }
         goesOn = true
-        session.owner?.afterOthers { $0.intake.goesOn = false }
+        session.owner?.afterOtherConnections { $0.intake.goesOn = false }
     }
 
     /// Nothing more is processed.

@@ -6,7 +6,7 @@ struct MessageError: Error, Sendable {
     var code: Int
     var message: String
     /// The document is larger than the local settings allow.
-    var isOfSizeHere = false
+    var exceedsLocalSize = false
 
     static func bad(_ message: String) -> MessageError { MessageError(code: 400, message: message) }
 
@@ -21,6 +21,6 @@ extension ReplicationError {
     /// The same error for code that decides about the document or the connection.
     init(_ error: MessageError) {
         self.init(domain: .http, code: error.code, message: error.message)
-        isOfSizeHere = error.isOfSizeHere
+        exceedsLocalSize = error.exceedsLocalSize
     }
 }

@@ -11,7 +11,7 @@ struct Opening: Sendable {
     /// Gets the peer's checkpoints, one for each collection; nil if the connection ended first.
     let done: Continuation
     /// The peer has been seen to refuse messages that name collections.
-    var namesNone: Bool
+    var namesNoCollections: Bool
 
     var isOnlyDefault: Bool { collections == [.default] }
 
@@ -26,5 +26,5 @@ struct PeerCheckpoint: Sendable {
     var token = ""
 
     /// Whether the peer refused to keep our newer copy, and has an older one.
-    func keptNoCopy(of own: [UInt8]?) -> Bool { own.map { CheckpointBody.isHereOnly($0, besides: token) } ?? false }
+    func refusedOurCopy(of own: [UInt8]?) -> Bool { own.map { CheckpointBody.isHereOnly($0, besides: token) } ?? false }
 }

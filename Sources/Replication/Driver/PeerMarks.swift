@@ -5,7 +5,7 @@ import Documents
 /// against ours, which it never saw.
 struct PeerMarks {
     /// The peer's checkpoint agrees with ours, or nothing was noted before.
-    var areBelieved = true
+    var areCredible = true
     /// Documents noted on this connection. May be incomplete: then a conflict that the peer has already decided is decided here as well.
     private var noted: Set<DocumentID> = []
     private let limit: Int
@@ -13,10 +13,10 @@ struct PeerMarks {
     init(limit: Int) { self.limit = limit }
 
     mutating func note(_ ids: some Sequence<DocumentID>) {
-        if areBelieved { return }
+        if areCredible { return }
         if noted.count >= limit { noted.removeAll(keepingCapacity: true) }
         noted.formUnion(ids)
     }
 
-    func isBelieved(_ id: DocumentID) -> Bool { areBelieved || noted.contains(id) }
+    func isCredible(_ id: DocumentID) -> Bool { areCredible || noted.contains(id) }
 }

@@ -5,13 +5,13 @@ import Interfaces
 final class Reconnecting {
     private unowned let session: SessionDriver
     /// Something can only be obtained on another connection, however this one ends.
-    private(set) var comesBack = false
+    private(set) var needsReconnect = false
 
     /// Set for another Nightjar with which revision ids are used.
     private var mayGetVersions = false
 
     /// For pulls that wait for room.
-    private var roomLooks: [Int: RoomLooks] = [:]
+    private var roomChecks: [Int: RoomChecks] = [:]
 
     init(_ session: SessionDriver) { self.session = session }
 
@@ -19,18 +19,18 @@ final class Reconnecting {
         mayGetVersions = session.naming == .trees && session.transport.peerHasBothNames && !session.database.hasVersions
     }
 
-    func comeBackLater() {
+    func reconnectLater() {
         guard case .active(let active) = session.role, active.replicator.isContinuous else { return }
-        comesBack = true
+        needsReconnect = true
         let delay = RetryDelay(first: session.limits.deferralSeconds, longest: session.limits.maximumDeferralSeconds)
         session.later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) {
-            $0.reconnecting.comeBack("reconnecting, to request documents that could not be fetched or stored")
+            $0.reconnecting.requestReconnect("reconnecting, to request documents that could not be fetched or stored")
         }
     }
 
-    func comeBack(_ message: String) {
+    func requestReconnect(_ message: String) {
         guard !session.hasEnded else { return }
-        comesBack = true
+        needsReconnect = true
         session.logger.notice("\(message)")
         session.finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
     }
@@ -55,22 +55,22 @@ final class Reconnecting {
     }
 
     /// Checks in a few seconds whether there is room for this many bytes.
-    func lookForRoom(_ bytes: Int, _ link: CollectionLink) {
+    func checkForRoom(_ bytes: Int, _ link: CollectionLink) {
         guard case .active(let active) = session.role, active.replicator.isContinuous else { return }
         let slot = link.slot
-        let looks = roomLooks[slot] ?? RoomLooks(session.limits, comebacks: active.comebacks)
-        roomLooks[slot] = looks
+        let looks = roomChecks[slot] ?? RoomChecks(session.limits, comebacks: active.comebacks)
+        roomChecks[slot] = looks
         session.later(milliseconds: looks.pause * 1_000) { session in
             session.write { try $0.tryWriting(.peers, bytes: bytes) } then: { session, _ in
-                session.reconnecting.lookedForRoom(isThere: true, slot)
+                session.reconnecting.finishRoomCheck(isThere: true, slot)
             } failed: { session, _ in
-                session.reconnecting.lookedForRoom(isThere: false, slot)
+                session.reconnecting.finishRoomCheck(isThere: false, slot)
             }
         }
     }
 
-    private func lookedForRoom(isThere: Bool, _ slot: Int) {
-        let isOver = roomLooks[slot]?.looked(isThere: isThere) ?? isThere
-        session.tell(session.links[slot], pull: .roomLooked(isThere: isOver))
+    private func finishRoomCheck(isThere: Bool, _ slot: Int) {
+        let isOver = roomChecks[slot]?.looked(isThere: isThere) ?? isThere
+        session.tell(session.links[slot], pull: .roomChecked(isThere: isOver))
     }
 }

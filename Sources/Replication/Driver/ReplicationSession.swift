@@ -44,7 +44,7 @@ public actor ReplicationSession: MessageReceiver {
     }
 
     /// Like ``later(_:)``, after the work of other connections in the same context.
-    nonisolated func afterOthers(_ body: @escaping @Sendable (SessionDriver) -> Void) {
+    nonisolated func afterOtherConnections(_ body: @escaping @Sendable (SessionDriver) -> Void) {
         context.executeAfterIO { self.assumeIsolated { $0.driver.turn(body) } }
     }
 
@@ -87,7 +87,7 @@ public actor ReplicationSession: MessageReceiver {
     var pulledThrough: [RemoteSequence?] { driver.links.map { $0.pull.tracker?.completedThrough } }
 
     /// Ends the session, so that another connection requests what this one could not get.
-    func comeBack(_ message: String) { driver.reconnecting.comeBack(message) }
+    func requestReconnect(_ message: String) { driver.reconnecting.requestReconnect(message) }
 
     /// Offers again what the peer refused.
     func retryRefused() {

@@ -54,12 +54,12 @@ final class SessionAccounts {
     /// Messages that the peer does not read remain here until its CLOSE times out: connections with much of that are evicted first.
     private func linger() {
         let (transport, unread) = (session.transport, session.transport.waitingBytes)
-        guard !isDisconnected, unread > Self.fewUnreadBytes else { return }
+        guard !isDisconnected, unread > Self.negligibleUnreadBytes else { return }
         let lingering = session.memory.share { [weak transport] in if $0 == .evicted { transport?.drop() } }
         self.lingering = lingering
         _ = lingering.hold(unread, owedByPeer: unread)
     }
-    private static let fewUnreadBytes = 4 << 10
+    private static let negligibleUnreadBytes = 4 << 10
 
     func disconnected() {
         isDisconnected = true
@@ -102,7 +102,7 @@ final class SessionAccounts {
         // A quarter is added for fragmentation between pieces that come and go.
         let all = owedByPeer + tools + ((session.blobs.machine.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
         // What was reserved for them is accounted for next: counted twice, even for a moment, it could get a peer evicted that does not owe it.
-        session.questions.endRooms()
+        session.questions.releaseAnswerReservations()
         rooms = []
         stand(share?.hold(all, owedByPeer: owedByPeer, spare: session.isBusy ? 0 : session.dialect.spareBytes) ?? .free)
     }
@@ -113,7 +113,7 @@ final class SessionAccounts {
     /// - Returns: also the reservation for them, to be kept until they are accounted for.
     static func pageRoom(_ memory: MemoryBudget) -> (bytes: Int, room: MemoryBudget.Reservation?) {
         let most = StoreLimits.maxBodyBytesPerRead
-        guard !memory.isAwaited, let room = memory.reserveUndisturbing(most, beside: 3 * most) else { return (smallPageBytes, nil) }
+        guard !memory.isAwaited, let room = memory.reserveWithoutEviction(most, beside: 3 * most) else { return (smallPageBytes, nil) }
         return (most, room)
     }
     private static let smallPageBytes = 64 << 10
@@ -154,7 +154,7 @@ final class SessionAccounts {
         guard !session.isPassive else { return ReplicationError(domain: .websocket, code: 1013, message: message) }
         var error = ReplicationError(
             domain: .litecore, code: 13, message: "this agent's limits.memory (\(session.memory.limit) bytes) is used up, most of it by what this peer sends")
-        error.ownRemedy = "raise limits: { memory } of this agent: the target is reached, and what it sends does not fit"
+        error.specificRemedy = "raise limits: { memory } of this agent: the target is reached, and what it sends does not fit"
         return error
     }
 
@@ -165,7 +165,7 @@ final class SessionAccounts {
     }
 
     /// Parses a long message where it blocks nobody. Its values take many times the size of its text, and are accounted for while they exist.
-    func readElsewhere(_ body: ByteBuffer, _ read: @escaping @Sendable () -> DialectEvent) {
+    func parseElsewhere(_ body: ByteBuffer, _ read: @escaping @Sendable () -> DialectEvent) {
         let (memory, held) = (session.memory, body.storageCapacity)
         bytesElsewhere += held
         session.ask(atLength: true) { () async -> DialectEvent in

@@ -89,7 +89,7 @@ public struct ActiveConfiguration: Sendable {
     /// Do not name collections from the first message on, for a peer that was seen to refuse them.
     public var startsLegacy: Bool
     /// A continuous pull of chosen documents requests all changes and selects here, for a peer that was seen not to select them itself.
-    public var picksHere: Bool
+    public var selectsLocally: Bool
     /// How many consecutive sessions before this one ended in order to request again what could not be obtained.
     var comebacks = 0
     /// False for a run that will not be continued, so that neither side keeps a checkpoint of it.
@@ -105,13 +105,13 @@ public struct ActiveConfiguration: Sendable {
     var heldBefore: [CollectionName: Set<DocumentID>] = [:]
 
     public init(
-        replicator: ReplicatorConfiguration, resets: Bool = false, startsLegacy: Bool = false, picksHere: Bool = false,
+        replicator: ReplicatorConfiguration, resets: Bool = false, startsLegacy: Bool = false, selectsLocally: Bool = false,
         savesCheckpoint: Bool = true
     ) {
         self.replicator = replicator
         self.resets = resets
         self.startsLegacy = startsLegacy
-        self.picksHere = picksHere
+        self.selectsLocally = selectsLocally
         self.savesCheckpoint = savesCheckpoint
     }
 }
@@ -166,7 +166,7 @@ extension SessionRole {
     }
 
     /// A description of the peer, for people.
-    func peerWords(_ address: String) -> String {
+    func describePeer(_ address: String) -> String {
         switch self {
         case .active(let active): return "replicator \(active.replicator.name) (\(active.replicator.shownTarget))"
         case .passive(let passive): return "\(passive.principal.name.map { "user \($0) at \(address)" } ?? address) by listener \(passive.listener)"
@@ -255,7 +255,7 @@ public struct SessionEnd: Sendable {
         /// The peer answered `getCollections` and then refused the collections: use legacy mode next time.
         case wantsLegacy
         /// The peer refused to select documents in a continuous pull: request all changes next time, and select here.
-        case picksHere
+        case selectsLocally
         /// Another connection is needed; the end was not caused by an error.
         case reconnects
     }
@@ -264,7 +264,7 @@ public struct SessionEnd: Sendable {
     public var error: ReplicationError?
     public var ending = Ending.over
     /// The next session requests again what the peer could not send, or what had no room here.
-    var comesBack = false
+    var needsReconnect = false
     /// The error is that the peer saved no checkpoint: the next session repeats everything.
     var savedNoCheckpoint = false
 }

@@ -15,11 +15,11 @@ final class SessionDriver {
     let role: SessionRole
     let isPassive: Bool
     /// We are active, and push.
-    let pushesHere: Bool
+    let pushesAsActive: Bool
     /// The peer as known to the store's channels; nil if it may see everything.
     let channelPeer: ChannelPeer?
     /// Why the peer may not push; nil if it may, or if we opened the connection.
-    let whyNothingMayBePushed: String?
+    let pushRefusalReason: String?
     let database: Database
     let limits: ReplicationLimits
     let observer: SessionObserver
@@ -100,13 +100,13 @@ final class SessionDriver {
         case .active(let active):
             database = active.replicator.database
             limits = active.replicator.limits.within(memory)
-            (isPassive, channelPeer, whyNothingMayBePushed) = (false, nil, nil)
-            pushesHere = active.replicator.type.pushes
+            (isPassive, channelPeer, pushRefusalReason) = (false, nil, nil)
+            pushesAsActive = active.replicator.type.pushes
         case .passive(let passive):
             database = passive.database
             limits = passive.limits
-            (isPassive, channelPeer, whyNothingMayBePushed) = (true, passive.channelPeer, passive.whyNothingMayBePushed)
-            pushesHere = false
+            (isPassive, channelPeer, pushRefusalReason) = (true, passive.channelPeer, passive.pushRefusalReason)
+            pushesAsActive = false
         }
         let wire = role.wireLog(transport)
         couch = CouchDialect(transport, role, environment, memory, wire, counters, resumed: observer.blobResumed)
@@ -120,7 +120,7 @@ final class SessionDriver {
 
     func start(_ owner: ReplicationSession) {
         self.owner = owner
-        if !isPassive { counters.beginAnew() }
+        if !isPassive { counters.restartCounts() }
         accounts.open()
         if naming != .trees { database.noteVersionPeer() }
         reconnecting.start()
@@ -166,7 +166,7 @@ final class SessionDriver {
         if link.generation == generation { tell(link, push: event) }
     }
 
-    func tellWhenNoted(_ link: CollectionLink) { inbox.append(.noteIsUnderWay(link)) }
+    func notifyWhenNoted(_ link: CollectionLink) { inbox.append(.noteIsUnderWay(link)) }
     func tell(blobs event: BlobEvent) { inbox.append(.blob(event)) }
 
     /// Passes the events to the machines in order and carries out their actions, which may cause more events.
@@ -260,7 +260,7 @@ final class SessionDriver {
         // The next run counts again what was under way. A one-shot that completed has nothing under way, and more completed than begun would be a
         // bug: neither is hidden here.
         if ending != .complete { counters.update { $0.total = min($0.total, $0.completed) } }
-        reports.noteLast(SessionEnd(error: error, ending: ending, comesBack: reconnecting.comesBack, savedNoCheckpoint: savedNoCheckpoint))
+        reports.noteLast(SessionEnd(error: error, ending: ending, needsReconnect: reconnecting.needsReconnect, savedNoCheckpoint: savedNoCheckpoint))
         for link in links { link.release() }
     }
 
@@ -270,8 +270,8 @@ final class SessionDriver {
         // The replicator of an active session logs why it goes offline, in the same words.
         if isPassive || failure.domain == .store { log(error, "\(failure)") } else { logger.debug("\(failure)") }
         // An error of a listener's own store is no reason for its peers to stop permanently, as they do after 4002.
-        let mayComeBack = failure.isTransient || isPassive && failure.domain == .store
-        finish(error: failure, closeCode: mayComeBack ? 4001 : 4002, reason: failure.reasonForPeer)
+        let mayReconnect = failure.isTransient || isPassive && failure.domain == .store
+        finish(error: failure, closeCode: mayReconnect ? 4001 : 4002, reason: failure.reasonForPeer)
     }
 
     /// A closed database is not an error: the agent is stopping, or its configuration changed.
@@ -345,7 +345,7 @@ final class SessionDriver {
             let answer = await question()
             withExtendedLifetime(share) { owner.later { then($0, answer) } }
         }
-        if atLength { environment.lengthyTask(body) } else { environment.task(body) }
+        if atLength { environment.backgroundTask(body) } else { environment.task(body) }
     }
 }
 

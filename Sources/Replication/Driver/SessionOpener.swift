@@ -69,7 +69,7 @@ private struct SessionOpening: Sendable {
     /// The peer's checkpoints; nil if the connection ended first.
     private func hear(_ ids: [String], _ names: [CollectionName]) async throws -> [PeerCheckpoint]? {
         let answer = await withCheckedContinuation { (done: Opening.Continuation) in
-            ask(Opening(checkpointIDs: ids, collections: names, done: done, namesNone: active.startsLegacy))
+            ask(Opening(checkpointIDs: ids, collections: names, done: done, namesNoCollections: active.startsLegacy))
         }
         return try answer?.get()
     }
@@ -96,7 +96,7 @@ struct SessionOpener {
 
     private func begin(_ found: SessionOpening.Found, _ active: ActiveConfiguration) {
         session.links = found.starts.enumerated().map { activeLink($0, $1.wanted, $1.collection, found.remote, active) }
-        session.outgoing.isRanked = Set(session.links.map(\.priority)).count > 1
+        session.outgoing.hasPriorities = Set(session.links.map(\.priority)).count > 1
         session.life = .running
         for (link, start) in zip(session.links, found.starts) { startFeeds(link, start, active, isKnown: found.isKnown) }
     }
@@ -113,7 +113,7 @@ struct SessionOpener {
         settings.asksOnly = active.asksOnlySince != nil
         settings.reviewsHeld = active.reviewsHeld
         settings.heldBefore = active.heldBefore[collection.name] ?? []
-        settings.takesOnlyWhatWasAskedFor = session.couch == nil
+        settings.refusesUnsolicited = session.couch == nil
         settings.largestBody = session.database.maxBodyBytes
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
@@ -141,7 +141,7 @@ struct SessionOpener {
             since: since, isContinuous: active.replicator.isContinuous, isFirst: isFirst, channels: wanted.channels,
             documentIDs: wanted.documentIDs)
         subscription.sourceFilter = wanted.sourceFilter
-        if subscription.isContinuous, active.picksHere { subscription.documentIDs = nil }
+        if subscription.isContinuous, active.selectsLocally { subscription.documentIDs = nil }
         return subscription
     }
 
@@ -153,13 +153,13 @@ struct SessionOpener {
             session.touch(link)
             return session.dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
         }
-        let isOfAnother = start.own.map { CheckpointBody.isOfAnother($0, than: configuration.login) } ?? false
-        if isOfAnother {
+        let isAboutAnother = start.own.map { CheckpointBody.isAboutAnother($0, than: configuration.login) } ?? false
+        if isAboutAnother {
             session.logger.notice(
                 "the checkpoint of \(link.collection.name) was made with another login, which may see other documents: everything is compared again")
         }
         // How far another login got says nothing about what this one has not seen, and a peer without such a checkpoint has lost nothing.
-        let agreed = session.dialect.agree(own: isOfAnother ? nil : start.own, start.peer)
+        let agreed = session.dialect.agree(own: isAboutAnother ? nil : start.own, start.peer)
         session.logger.debug(
             "checkpoint of \(link.collection.name) read: \(CheckpointBody(local: agreed.local, remote: agreed.remote).words)",
             metadata: ["here": "\(CheckpointBody.words(start.own))", "peer": "\(CheckpointBody.words(start.peer.body))"])
@@ -173,8 +173,8 @@ struct SessionOpener {
         link.source.trustsBehind = !agreed.trustsKnownRevisions ? start.newest : isUnderWay ? compared : 0
         // If neither side has a checkpoint, nothing indicates that the peer lost one: the notes come from a replicator with other settings.
         let isNew = session.couch == nil && start.own == nil && start.peer.body == nil
-        link.marks.areBelieved = agreed.trustsKnownRevisions && !isUnderWay || !isKnown || isNew
-        if !link.marks.areBelieved, configuration.type.pushes { link.comparesThrough = link.source.trustsBehind }
+        link.marks.areCredible = agreed.trustsKnownRevisions && !isUnderWay || !isKnown || isNew
+        if !link.marks.areCredible, configuration.type.pushes { link.comparesThrough = link.source.trustsBehind }
         if configuration.type.pulls {
             let since: RemoteSequence? = if let start = active.startsSince[link.collection.name] { start } else { agreed.remote }
             link.pulledFrom = since
@@ -206,9 +206,9 @@ struct SessionOpener {
         link.push = PushMachine(settings, from: position, generation: link.generation)
         session.dialect.push(link.slot, style, generation: link.generation)
         let (slot, generation) = (link.slot, link.generation)
-        let isDeaf = session.limits.has(.lostWakeUp)
+        let missesWakeUps = session.limits.has(.lostWakeUp)
         link.observation = session.database.observeChanges(link.collection) { [weak owner = session.owner] newest in
-            if isDeaf, newest % 3 == 0 { return }
+            if missesWakeUps, newest % 3 == 0 { return }
             owner?.later { session in
                 let link = session.links[slot]
                 if link.push != nil, link.generation == generation { session.tell(link, push: .storeChanged(newest: newest)) }

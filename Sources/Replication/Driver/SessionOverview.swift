@@ -15,15 +15,15 @@ final class SessionOverview {
     init(_ session: SessionDriver) { self.session = session }
 
     func touch(_ link: CollectionLink) {
-        guard !link.isTouched else { return }
-        link.isTouched = true
+        guard !link.hasActivity else { return }
+        link.hasActivity = true
         touched.append(link)
     }
 
     /// Reviews what the turn changed: counts, back-pressure, whether everything is pulled, whether there is anything left to do.
     func review() {
         while !touched.isEmpty, !session.hasEnded {
-            takeStock()
+            updateTotals()
             session.drain()
             session.pump()
         }
@@ -53,12 +53,12 @@ final class SessionOverview {
         }
     }
 
-    private func takeStock() {
+    private func updateTotals() {
         let touched = touched
         self.touched = []
         let wereComplete = incompletePulls == 0
         for link in touched {
-            link.isTouched = false
+            link.hasActivity = false
             session.counters.add(link.counts - link.countsSeen)
             link.countsSeen = link.counts
             if !link.incomingDeltas.isEmpty { session.deltas.applyDeltas(link) }

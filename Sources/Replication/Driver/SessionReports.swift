@@ -13,7 +13,7 @@ final class SessionReports {
     /// Acknowledgements not recorded yet only save a question next time: try to record them, then report the end.
     func noteLast(_ end: SessionEnd) {
         let marks = session.links.compactMap { link -> (RemoteID, Collection, AcknowledgedVersions.Batch)? in
-            guard let remote = link.remote, let batch = link.push?.takeUnnoted() else { return nil }
+            guard let remote = link.remote, let batch = link.push?.takeUnrecorded() else { return nil }
             return (remote, link.collection, batch)
         }
         let observer = session.observer

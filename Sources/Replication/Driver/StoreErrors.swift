@@ -5,7 +5,7 @@ extension ReplicationError {
     /// An error of the store in a replicator's terms: a temporary one is retried; a broken database will be just as broken on the next connection.
     init(store error: any Error) {
         self.init(domain: .store, code: 500, message: "\(error)")
-        guard let error = error as? StoreError, error.maySoonBeOver else { return }
+        guard let error = error as? StoreError, error.mayEndSoon else { return }
         if case .diskFull = error { code = 507 } else { code = 503 }
         isTransient = true
     }
@@ -16,11 +16,11 @@ extension ReplicationError {
     init(refusing error: StoreError) { self.init(domain: .http, code: error.replicationStatus, message: error.peerMessage) }
 
     /// There is no room for it on this side.
-    package var isNoRoom: Bool { domain == .store && code == 507 }
+    package var isOutOfSpace: Bool { domain == .store && code == 507 }
 
     /// What a peer is told about its revision that is not accepted. If there is no room for it, the peer keeps it and retries.
     var replyToPeer: MessageError {
-        if isNoRoom { return MessageError(code: 503, message: "there is no room for the document now") }
+        if isOutOfSpace { return MessageError(code: 503, message: "there is no room for the document now") }
         if domain == .store { return .notNow("the document cannot be taken now") }
         return MessageError(code: domain == .http ? code : 400, message: message)
     }
@@ -46,7 +46,7 @@ extension ReplicationError {
 
 extension StoreError {
     /// A temporary failure of the machine: no space, no file descriptors, a disk that failed or is not mounted, a lock held by another program.
-    fileprivate var maySoonBeOver: Bool {
+    fileprivate var mayEndSoon: Bool {
         switch self {
         case .diskFull, .inputOutput, .folder, .fileGone, .tooManyOpenBlobs: true
         case .database(let code, _, _): code & 0xFF == Self.busy

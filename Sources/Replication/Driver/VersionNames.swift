@@ -5,17 +5,17 @@ import DocumentStore
 
 extension Version {
     /// Whether it is named by a revision-tree id rather than a version.
-    var isOfTree: Bool { kind == .tree }
+    var namesTreeRevision: Bool { kind == .tree }
 }
 
 extension OutgoingDocument {
     /// Translates all names to those used by a peer with version vectors.
     mutating func takeNames(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) {
         self.vector = tree.vectorHistory(of: self.version, self.history, naming, historyLimit)
-        if let end = self.peersEnd {
+        if let end = self.peerBranchEnd {
             // The vector may already imply that the branch is over. It does not if both branches ended independently.
             let isSaid = self.vector?.vector.knows(tree.vector(of: end.version)?.current ?? VectorVersion(standingFor: end.version)) == true
-            self.peersEnd = isSaid ? nil : end.named(tree, naming, historyLimit)
+            self.peerBranchEnd = isSaid ? nil : end.named(tree, naming, historyLimit)
         }
         // Versions may have been assigned to ancestors of a revision that only has an id: the history of an id is read as ids.
         let names = self.vector == nil ? .trees : naming

@@ -61,7 +61,7 @@ enum BlobEvent: Sendable {
     /// Answers ``BlobAction/install(_:)``: the blob is durable and matches its digest.
     case installed(BlobTransfer)
     /// Answers ``BlobAction/install(_:)``: the bytes from an earlier connection and those from this one do not add up to the blob.
-    case joinedWrongly(BlobTransfer)
+    case assembledWrongly(BlobTransfer)
     /// The peer refused, the disk failed, or the bytes do not match the digest.
     case failed(BlobTransfer, ReplicationError)
 

@@ -152,7 +152,7 @@ struct BlobMachine {
             guard case .receiving(_, let unwritten)? = stage(transfer) else { break }
             move(transfer, to: .finishing(unwritten: unwritten))
             installIfWritten(transfer, &actions)
-        case .joinedWrongly(let transfer):
+        case .assembledWrongly(let transfer):
             guard case .installing? = stage(transfer) else { break }
             open(transfer, resumes: false, &actions)
         case .installed(let transfer): settle(transfer, nil, &actions)

@@ -17,7 +17,7 @@ struct CheckpointMachine {
         case peerConflict
         case peerRefused(ReplicationError)
         /// The peer cannot confirm that it keeps what the checkpoint claims.
-        case peerIsUnsure(ReplicationError)
+        case peerCannotConfirm(ReplicationError)
         /// Answers ``Action/fetchToken``.
         case tokenFetched(String)
         case savedHere
@@ -128,7 +128,7 @@ struct CheckpointMachine {
             } else {
                 actions.append(.warn("the peer did not save the checkpoint: \(error)"))
             }
-        case (.peerIsUnsure(let error), .savingAtPeer):
+        case (.peerCannotConfirm(let error), .savingAtPeer):
             state = .broken
             actions.append(.fail(error))
         case (.savedHere, .savingHere(let body)):

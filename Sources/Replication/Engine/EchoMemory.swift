@@ -17,12 +17,12 @@ struct EchoMemory {
     /// Recent documents that the peer was told to remove, and some earlier ones. That is enough: while a push of one is in flight, a peer processes
     /// only a few more rows.
     private var gone: Set<DocumentID> = []
-    private var goneBefore: Set<DocumentID> = []
+    private var previouslyGone: Set<DocumentID> = []
 
     init(limit: Int) { self.limit = limit }
 
     mutating func add(_ id: DocumentID, _ version: Version) {
-        if gone.contains(id) || goneBefore.contains(id) { return }
+        if gone.contains(id) || previouslyGone.contains(id) { return }
         if last.count + earlier.count >= limit {
             last.removeAll(keepingCapacity: true)
             earlier.removeAll(keepingCapacity: true)
@@ -40,15 +40,15 @@ struct EchoMemory {
     /// that, and are removed there with the rest: they do not count as echoes until the document is offered again.
     mutating func left(_ id: DocumentID) {
         answered(id)
-        if gone.count >= max(1, limit / 2) { (goneBefore, gone) = (gone, []) }
+        if gone.count >= max(1, limit / 2) { (previouslyGone, gone) = (gone, []) }
         gone.insert(id)
     }
 
     /// The peer is offered the document.
     mutating func offered(_ id: DocumentID) {
-        if gone.isEmpty, goneBefore.isEmpty { return }
+        if gone.isEmpty, previouslyGone.isEmpty { return }
         gone.remove(id)
-        goneBefore.remove(id)
+        previouslyGone.remove(id)
     }
 
     /// A peer whose revision was refused because of these may not hold them, even if it sent them itself: a peer that prunes its history forgets
@@ -69,6 +69,6 @@ struct EchoMemory {
     /// Whether the document is what the peer sent us and still has; never true for a removal. A branch of a conflict is offered back: the peer may
     /// have decided against it while its push was in flight, and would never learn that it is the current revision here.
     func holds(_ document: OutgoingDocument) -> Bool {
-        !last.isEmpty && document.news == .visible && !document.hasOtherBranches && last[document.id] == document.version && holds(document.id, document.version)
+        !last.isEmpty && document.visibility == .visible && !document.hasOtherBranches && last[document.id] == document.version && holds(document.id, document.version)
     }
 }

@@ -28,24 +28,24 @@ struct FeedReader {
     private var reachedEnd = false
     private var isBlocked = false
     /// Something changed while the feed was stalled: possibly the document at which it stalled.
-    private var mayLookAgain = false
+    private var mayCheckAgain = false
 
     init(from position: FeedPosition) { self.position = position }
 
     var isReading: Bool { if case .nothing = reading { false } else { true } }
 
     /// Whether there is nothing to read at the moment.
-    var isAtEnd: Bool { reachedEnd || isBlocked || stall != nil && !mayLookAgain }
+    var isAtEnd: Bool { reachedEnd || isBlocked || stall != nil && !mayCheckAgain }
 
     mutating func storeChanged(_ sequence: SequenceNumber) {
         newest = max(newest, sequence)
         isBlocked = false
-        mayLookAgain = true
+        mayCheckAgain = true
         // Access to channels may change without a change of a document.
         if newest > position.sequence || position.channels != nil { reachedEnd = false }
     }
 
-    mutating func lookAgain() { reachedEnd = false }
+    mutating func checkAgain() { reachedEnd = false }
 
     /// - Returns: false for a page to be ignored, because the feed is stalled before it.
     mutating func accept(_ page: FeedPage) -> Bool {
@@ -57,7 +57,7 @@ struct FeedReader {
         // The document at which the feed stalled is gone.
         if page.documents.isEmpty, page.next != position { stall = nil }
         position = page.next
-        mayLookAgain = !isCurrent
+        mayCheckAgain = !isCurrent
         isBlocked = page.isBlocked && isCurrent
         reachedEnd = page.isEnd && isCurrent
         return true
@@ -71,7 +71,7 @@ struct FeedReader {
         reachedEnd = false
         if case .feed = reading { reading = .feed(isStale: true) }
         // Look again once: the document may have changed while it was judged.
-        if isNew { mayLookAgain = true }
+        if isNew { mayCheckAgain = true }
         return isNew
     }
 

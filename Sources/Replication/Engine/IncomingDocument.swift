@@ -9,7 +9,7 @@ struct AnswerHandle: Hashable, Sendable {
 }
 
 /// A row of the peer's changes whose revision was requested.
-struct AskedRow: Sendable {
+struct RequestedRow: Sendable {
     var id: DocumentID
     var revision: Version
     /// What the peer was known to have before it offered the row.
@@ -20,8 +20,8 @@ struct AskedRow: Sendable {
 
 extension RevisionNeed {
     /// If the record of what the peer had is not trusted, what it had counts as unknown.
-    func believing(_ isBelieved: Bool) -> RevisionNeed {
-        guard !isBelieved, case .need(let ancestors, _) = self else { return self }
+    func believing(_ isCredible: Bool) -> RevisionNeed {
+        guard !isCredible, case .need(let ancestors, _) = self else { return self }
         return .need(ancestors: ancestors, known: .unknown)
     }
 
@@ -85,17 +85,17 @@ extension ReceivedRevision {
 
 extension ReceivedRevision {
     /// Adds what was known when the revision was requested.
-    mutating func fillIn(from row: AskedRow) { (self.peerHad, self.offeredBefore) = (row.peerHad, row.offeredBefore) }
+    mutating func fillIn(from row: RequestedRow) { (self.peerHad, self.offeredBefore) = (row.peerHad, row.offeredBefore) }
 }
 
 extension ReplicationError {
     /// An unsolicited revision skipped the checks that an offer goes through, such as whether the document is wanted here.
-    static func nobodyAsked(for id: DocumentID) -> Self {
+    static func unsolicitedRevision(for id: DocumentID) -> Self {
         .malformed("nobody asked for document \(id) under this sequence")
     }
 
     /// The requested revision is still owed, and is requested again on another connection.
-    static func cameInstead(of id: DocumentID, _ other: DocumentID) -> Self {
+    static func receivedInstead(of id: DocumentID, _ other: DocumentID) -> Self {
         .mistaken("the peer was asked for document \(id) and sent a revision of document \(other.text.prefix(100)) in its place")
     }
 }
@@ -145,7 +145,7 @@ struct CheckedFields: Sendable {
     var answer: FilterAnswer?
     var judgement: SyncJudgement?
     /// The revision with its original body, if the filter replaced the body before the blobs were fetched.
-    var asItCame: CheckedRevision?
+    var asReceived: CheckedRevision?
     /// Blobs that the filter's body names and the peer's does not: the peer is not asked for these.
     var addedBlobs: Set<BlobDigest> = []
     /// Sync Gateway's marker for a document that left the peer's channels.
@@ -156,7 +156,7 @@ struct CheckedFields: Sendable {
     /// From `_exp` in its body: when it is to be purged here.
     var expiry: DocumentExpiry?
     /// It was kept back before the peer turned out to have lost data, and the peer has not sent it again.
-    var mayBeLostThere = false
+    var mayBeLostAtPeer = false
     /// It was on the kept-back list here; the peer has not sent it on this connection.
     var wasKeptBack = false
 
@@ -164,7 +164,7 @@ struct CheckedFields: Sendable {
     var bytes: Int {
         body.capacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches)
             + HeldBytes.vector(vector)
-            + HeldBytes.references(blobs) + (asItCame?.bytes ?? 0)
+            + HeldBytes.references(blobs) + (asReceived?.bytes ?? 0)
     }
 
     /// The blobs that the peer has to send or prove.
@@ -225,7 +225,7 @@ enum Settlement: Sendable {
     case stored
     case alreadyHere
     /// It is on our list; that is all the peer needs to know to continue.
-    case kept(KeptThere.Reason)
+    case kept(KeptByPeer.Reason)
     case refused(ReplicationError)
 }
 
@@ -254,7 +254,7 @@ struct FilterAnswer: Sendable {
     var version: String
 
     /// Whether the answer came from this version. Always false for a version without a name.
-    func isBy(_ plugin: String, _ version: String) -> Bool { !version.isEmpty && self.version == version && self.plugin == plugin }
+    func wasJudgedBy(_ plugin: String, _ version: String) -> Bool { !version.isEmpty && self.version == version && self.plugin == plugin }
 }
 
 /// A sync function's verdict, and the revision of the document that it was based on.

@@ -9,7 +9,7 @@ struct Insertion: Sendable {
         /// A filter or the sync function rejected it, or could not decide; `isListed`: it waits here for another version of the policy.
         case keptBack(PolicyFailure?, reason: String, isListed: Bool)
         /// It is too large, or a blob of it cannot be obtained; it is on the list here.
-        case held(ReplicationError, KeptThere.Reason)
+        case held(ReplicationError, KeptByPeer.Reason)
         /// It can never be stored as it is.
         case refused(ReplicationError)
         /// It cannot be obtained or stored at the moment; the peer has to offer it again.

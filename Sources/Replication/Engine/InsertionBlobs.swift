@@ -67,7 +67,7 @@ extension InsertionMachine {
     /// The revision with the filter's answer. A replacement body belongs to the version that made it: another version is asked about the original.
     mutating func answered(_ revision: CheckedRevision, _ answer: FilterAnswer, _ actions: inout [PullAction]) -> CheckedRevision {
         var (answered, answer) = (revision, answer)
-        if revision.asItCame != nil, answer.verdict != .pass || revision.answer?.isBy(answer.plugin, answer.version) != true {
+        if revision.asReceived != nil, answer.verdict != .pass || revision.answer?.wasJudgedBy(answer.plugin, answer.version) != true {
             answered = restored(revision)
             if answer.verdict.passes, let fetch = answered.fetch {
                 // Other blobs may be needed for it, under another fetch id.
@@ -88,7 +88,7 @@ extension InsertionMachine {
 
     /// The revision with its original body: any version may have to judge what is on the list.
     private mutating func restored(_ revision: CheckedRevision) -> CheckedRevision {
-        guard var came = revision.asItCame else { return revision }
+        guard var came = revision.asReceived else { return revision }
         came.fetch = revision.fetch
         batches.resize(by: came.bytes - revision.bytes)
         return came
@@ -96,9 +96,9 @@ extension InsertionMachine {
 
     /// Nothing is to be fetched for it: its present body is the one to be stored.
     mutating func settled(_ revision: CheckedRevision) -> CheckedRevision {
-        guard revision.asItCame != nil, !needsBlobs(revision) else { return revision }
+        guard revision.asReceived != nil, !needsBlobs(revision) else { return revision }
         var settled = revision
-        settled.asItCame = nil
+        settled.asReceived = nil
         batches.resize(by: settled.bytes - revision.bytes)
         return settled
     }
@@ -112,6 +112,6 @@ extension CheckedRevision {
         self.addedBlobs = Set(self.blobs.map(\.digest)).subtracting(given.map(\.digest))
         // For attachments that the peer names differently, the blobs are known only once they are here.
         if self.attachments != nil { self.blobs = [] }
-        self.asItCame = came
+        self.asReceived = came
     }
 }

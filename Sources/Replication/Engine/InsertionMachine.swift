@@ -315,7 +315,7 @@ struct InsertionMachine {
                 let message = "the document changed every time sync had looked at it (resolve_attempts)"
                 ended.append(Insertion(revision, .postponed(.busy(message))))
             case .stored(let outcome): ended.append(Insertion(revision, .stored(outcome)))
-            case .failed(let error) where error.isNoRoom: ended.append(Insertion(revision, .postponed(ReplicationError(store: error))))
+            case .failed(let error) where error.isOutOfSpace: ended.append(Insertion(revision, .postponed(ReplicationError(store: error))))
             case .failed(let error):
                 ended.append(Insertion(revision, .refused(ReplicationError(refusing: error))))
             }
@@ -326,7 +326,7 @@ struct InsertionMachine {
 
     /// Nothing of the batch was stored: the peer still has it, and our rows stay open.
     private mutating func fail(_ batch: BatchID, _ error: any Error, _ ended: inout [Insertion]) {
-        let hasRoom = (error as? StoreError)?.isNoRoom != true
+        let hasRoom = (error as? StoreError)?.isOutOfSpace != true
         let failure = hasRoom ? ReplicationError.busy("the database cannot take the document now") : ReplicationError(store: error)
         switch batches.step(batch) {
         case .checking, nil: break

@@ -32,7 +32,7 @@ struct Judgement {
     struct Standstill {
         var at: Undecided
         /// The document and everything read after it.
-        var notLookedAt: ArraySlice<OutgoingDocument>
+        var notExamined: ArraySlice<OutgoingDocument>
     }
 
     private(set) var passed: [OutgoingDocument] = []
@@ -51,7 +51,7 @@ struct Judgement {
         var position = page.from
         for (index, var document) in page.documents.enumerated() {
             document.judgedBy = version
-            switch document.news == .visible ? next.next() ?? .reject : .pass {
+            switch document.visibility == .visible ? next.next() ?? .reject : .pass {
             case .pass: passed.append(document)
             case .replace(let body):
                 document.replaceBody(body)
@@ -62,7 +62,7 @@ struct Judgement {
                     document: document, stall: .init(id: document.id, version: document.version, failure: failure),
                     position: position ?? FeedPosition(max(1, document.sequence) - 1))
                 if position != nil, undecided.count >= room {
-                    standstill = Standstill(at: found, notLookedAt: page.documents[index...])
+                    standstill = Standstill(at: found, notExamined: page.documents[index...])
                     return
                 }
                 undecided.append(found)

@@ -44,7 +44,7 @@ struct OutgoingFields: Sendable {
     /// Its body with blobs named as the peer expects them, if that was prepared in advance.
     var travellingBody: [UInt8]?
     /// What the peer is told of the document; for everything but `visible`, the body says no more than that the document is gone.
-    var news = ChannelNews.visible
+    var visibility = ChannelVisibility.visible
     /// The change of access that the row belongs to.
     var event: SequenceNumber?
     /// Where the peer must resume after a reconnect, because the filter failed on an earlier document; nil: after this one.
@@ -61,7 +61,7 @@ struct OutgoingFields: Sendable {
     /// The end of a branch that is the peer's current one and was dropped here: the document itself follows.
     var isEndOfBranch = false
     /// If the peer's known revision is on another branch: how that branch ended here.
-    var peersEnd: BranchEnd?
+    var peerBranchEnd: BranchEnd?
     /// The peer answered "forbidden" once; the second time is final.
     var wasForbidden = false
     /// The version of the push filter that decided about it.
@@ -88,9 +88,9 @@ extension OutgoingDocument {
 
     /// Records the size of its history, which is at its longest now.
     mutating func noteHistory() {
-        guard !self.history.isEmpty || self.vector != nil || self.peersEnd != nil else { return }
-        self.historyBytes = HeldBytes.versions(self.history) + HeldBytes.vector(self.vector) + HeldBytes.versions(self.peersEnd?.history ?? [])
-            + HeldBytes.vector(self.peersEnd?.vector)
+        guard !self.history.isEmpty || self.vector != nil || self.peerBranchEnd != nil else { return }
+        self.historyBytes = HeldBytes.versions(self.history) + HeldBytes.vector(self.vector) + HeldBytes.versions(self.peerBranchEnd?.history ?? [])
+            + HeldBytes.vector(self.peerBranchEnd?.vector)
     }
 
     /// The newest time in its version vector; nil if it has none. Versions that stand for tree revisions have no time.
@@ -100,7 +100,7 @@ extension OutgoingDocument {
     mutating func cutHistory(_ known: [Version]) {
         // Unnecessary writes would unshare the value.
         if self.base != self.peerVersion { self.base = self.peerVersion }
-        if known.contains(where: { $0.isOfTree }) { self.isKnownByID = true }
+        if known.contains(where: { $0.namesTreeRevision }) { self.isKnownByID = true }
         guard !known.isEmpty, let cut = self.history.firstIndex(where: { known.contains($0) }) else { return }
         self.history.removeSubrange((cut + 1)...)
         self.base = self.history[cut]

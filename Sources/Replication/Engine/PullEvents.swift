@@ -29,7 +29,7 @@ struct PullSettings: Sendable {
     /// Nothing is accepted; documents that are not here are counted as rejected.
     var asksOnly = false
     /// An unsolicited revision is refused. CouchDB-like peers send all leaves of a document under one sequence.
-    var takesOnlyWhatWasAskedFor = false
+    var refusesUnsolicited = false
     /// Largest body, in bytes: a larger one is held here, or refused if it is pushed to us.
     var largestBody = StoreLimits.maxBodyBytes
     var limits: ReplicationLimits
@@ -56,12 +56,12 @@ enum PullEvent: Sendable {
     /// An arriving revision cannot be accepted. `isFinal`: the peer need not send it again.
     case arrivalRefused(RemoteSequence?, DocumentID?, ReplicationError, isFinal: Bool)
     /// There is no room here for a revision, or for this many bytes of an attachment of it.
-    case noRoom(RemoteSequence?, DocumentID, ReplicationError, bytes: Int)
+    case outOfSpace(RemoteSequence?, DocumentID, ReplicationError, bytes: Int)
     /// The peer will not send what it offered.
     case withdrawn(RemoteSequence?)
     case insertion(InsertionEvent)
-    /// Answers ``PullAction/takeAway(_:)``.
-    case takenAway([TakenAway])
+    /// Answers ``PullAction/applyRemovals(_:)``.
+    case removalsArrived([RemovalOutcome])
     /// The pull filter failed on these removals earlier, and can be asked again.
     case removalsAreDue([Removal])
     /// Answers ``PullAction/decide(_:)``.
@@ -76,8 +76,8 @@ enum PullEvent: Sendable {
     case peerPulls
     /// The peer acknowledged this revision of ours.
     case pushed(DocumentID, Version)
-    /// Answers ``PullAction/lookForRoom(bytes:)``.
-    case roomLooked(isThere: Bool)
+    /// Answers ``PullAction/checkForRoom(bytes:)``.
+    case roomChecked(isThere: Bool)
 }
 
 /// An output of the pull machine.
@@ -101,23 +101,23 @@ enum PullAction: Sendable {
     /// Asks the sync function; likewise with ``CheckedFields/judgement``.
     case assign(BatchID, [CheckedRevision])
     case store(BatchID, [StorableRevision], ConflictHandling, settlesHeld: Bool)
-    case takeAway([Removal])
+    case applyRemovals([Removal])
     case settle(AnswerHandle, Settlement)
     case decide([DocumentID])
     case readHeld(after: DocumentID?)
     case readConflicts(after: DocumentID?)
     /// These revisions came from the peer: they need not be offered back, and a push that waits for them continues.
-    case tellPush([(DocumentID, Version)])
+    case notifyPush([(DocumentID, Version)])
     /// The peer's revisions of these documents were refused because these are current here: it must be offered them, even if it sent them itself.
-    case tellPushOfRefusal([(DocumentID, Version)])
+    case notifyPushOfRefusal([(DocumentID, Version)])
     /// Conflicts of these documents were decided: the result may have to be pushed.
-    case tellPushOfDecision([DocumentID])
+    case notifyPushOfDecision([DocumentID])
     /// A document could not be fetched or stored: the peer has to offer it again, on another connection after a while.
-    case comeBackLater
+    case reconnectLater
     /// Checks after a few seconds whether there is room for this many bytes.
-    case lookForRoom(bytes: Int)
+    case checkForRoom(bytes: Int)
     /// There is room again: the peer will offer what did not fit on another connection.
-    case comeBackNow
+    case reconnectNow
     case startFlushTimer
     case report(DocumentEvent)
     case warn(String)

@@ -16,7 +16,7 @@ struct PullMachine {
 
     private var lists: WaitingLists
     /// Rows whose revision was requested and has not arrived.
-    var asked = AskedRows()
+    var asked = RequestedRows()
     /// Passive: number of revisions that the peer was told to send. Only a hint: it may skip those that changed in the meantime.
     private var expected = 0
     private var insertion: InsertionMachine
@@ -30,7 +30,7 @@ struct PullMachine {
     var conflicts: [DocumentID] = []
     var isDeciding = false
     private var echoes: EchoMemory
-    private var willComeBack = false
+    private var willReconnect = false
     /// Set while there is no room here for incoming documents.
     var roomWait: RoomWait?
 
@@ -98,7 +98,7 @@ struct PullMachine {
             if arrived(revision) == nil { counts.total += 1 }
             end([Insertion(revision, .stored(outcome))], &actions)
         case .arrivalRefused(let sequence, let id, let error, let isFinal): refuse(sequence, id, error, isFinal: isFinal, &actions)
-        case .noRoom(let sequence, let id, let error, let bytes): refuse(sequence, id, error, isFinal: false, bytes: bytes, &actions)
+        case .outOfSpace(let sequence, let id, let error, let bytes): refuse(sequence, id, error, isFinal: false, bytes: bytes, &actions)
         case .withdrawn(let sequence):
             // A revision that arrived nevertheless completes its sequence when it is stored.
             if giveUp(sequence) {
@@ -108,9 +108,9 @@ struct PullMachine {
         case .insertion(let event):
             var ended: [Insertion] = []
             insertion.handle(event, &ended, &actions)
-            if case .failed(_, let error) = event, !settings.isPassive, (error as? StoreError)?.isNoRoom != true { actions.append(.fail(error)) }
+            if case .failed(_, let error) = event, !settings.isPassive, (error as? StoreError)?.isOutOfSpace != true { actions.append(.fail(error)) }
             end(ended, &actions)
-        case .takenAway(let taken): accept(taken, &actions)
+        case .removalsArrived(let taken): accept(taken, &actions)
         case .removalsAreDue(let due):
             counts.total += UInt64(due.count)
             removals += due
@@ -125,14 +125,14 @@ struct PullMachine {
             conflicts += page.ids
         case .pushed(let id, let version): return echoes.add(id, version)
         case .peerPulls: insertion.peerPulls = true
-        case .roomLooked(let isThere): lookedForRoom(isThere: isThere, &actions)
+        case .roomChecked(let isThere): finishRoomCheck(isThere: isThere, &actions)
         }
         advance(&actions)
     }
 
     private mutating func advance(_ actions: inout [PullAction]) {
         insertion.advance(expectsMore: !asked.isEmpty || expected > 0, &actions)
-        takeAway(&actions)
+        applyRemovals(&actions)
         if conflicts.isEmpty, let after = conflictReview.begin() { actions.append(.readConflicts(after: after)) }
         if !isDeciding, !conflicts.isEmpty {
             isDeciding = true
@@ -152,7 +152,7 @@ struct PullMachine {
     /// the list.
     private var canReview: Bool { hasRoom && insertion.bytes < settings.limits.insertionBatchBytes && !insertion.isKeepingBack }
 
-    private mutating func takeAway(_ actions: inout [PullAction]) {
+    private mutating func applyRemovals(_ actions: inout [PullAction]) {
         guard !removals.isEmpty else { return }
         var free: [Removal] = []
         removals.removeAll { removal in
@@ -162,7 +162,7 @@ struct PullMachine {
         }
         guard !free.isEmpty else { return }
         removalsUnderWay += free.count
-        actions.append(.takeAway(free))
+        actions.append(.applyRemovals(free))
     }
 
     private mutating func review(held: Bool, conflicts: Bool) {
@@ -307,11 +307,11 @@ struct PullMachine {
             }
         }
         actions.append(.answerProposals(list.handle, answers, namesCurrent: list.wantsCurrentVersions))
-        if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
+        if !met.isEmpty { actions.append(.notifyPushOfRefusal(met)) }
     }
 
     /// A revision arrived. Returns nil for one that was not requested and is not counted.
-    private mutating func arrived(_ revision: ReceivedRevision) -> AskedRow? {
+    private mutating func arrived(_ revision: ReceivedRevision) -> RequestedRow? {
         guard settings.isPassive else { return asked.arrived(revision) }
         expected = max(0, expected - 1)
         return nil
@@ -331,12 +331,12 @@ struct PullMachine {
 
     private mutating func accept(_ revision: ReceivedRevision, _ actions: inout [PullAction]) {
         let row = arrived(revision)
-        if row == nil, settings.takesOnlyWhatWasAskedFor {
+        if row == nil, settings.refusesUnsolicited {
             actions.append(.warn("a revision was refused: nobody asked for document \(revision.id) under this sequence"))
-            if let handle = revision.replyTo { actions.append(.settle(handle, .refused(.nobodyAsked(for: revision.id)))) }
+            if let handle = revision.replyTo { actions.append(.settle(handle, .refused(.unsolicitedRevision(for: revision.id)))) }
             // It arrived in place of the requested one.
             if let id = asked.document(at: revision.sequence) {
-                refuse(revision.sequence, id, .cameInstead(of: id, revision.id), isFinal: false, &actions)
+                refuse(revision.sequence, id, .receivedInstead(of: id, revision.id), isFinal: false, &actions)
             }
             return
         }
@@ -361,10 +361,10 @@ struct PullMachine {
     }
 
     /// The peer offers it again only on another connection.
-    mutating func comeBack(_ actions: inout [PullAction]) {
-        if settings.isPassive || willComeBack { return }
-        willComeBack = true
-        actions.append(.comeBackLater)
+    mutating func requestReconnect(_ actions: inout [PullAction]) {
+        if settings.isPassive || willReconnect { return }
+        willReconnect = true
+        actions.append(.reconnectLater)
     }
 
     private mutating func accept(_ page: HeldRevisions.Page, _ actions: inout [PullAction]) {
@@ -372,6 +372,6 @@ struct PullMachine {
         if page.isAny { insertion.mayHaveHeld = true }
         let again = insertion.add(again: page.revisions, &actions)
         counts.total += UInt64(again.count)
-        for revision in again { asked.takenUpAgain(revision) }
+        for revision in again { asked.retriedFromKeptBack(revision) }
     }
 }

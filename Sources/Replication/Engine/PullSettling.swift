@@ -64,14 +64,14 @@ extension PullMachine {
             default: complete(each.sequence)
             }
         }
-        if !came.isEmpty { actions.append(.tellPush(came)) }
-        if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
+        if !came.isEmpty { actions.append(.notifyPush(came)) }
+        if !met.isEmpty { actions.append(.notifyPushOfRefusal(met)) }
         if !over.isEmpty || !staying.isEmpty { actions.append(.releaseBlobs(over, staying: staying)) }
     }
 
     private mutating func countHeld(_ id: DocumentID) { if !settings.heldBefore.contains(id) { counts.held += 1 } }
 
-    mutating func accept(_ taken: [TakenAway], _ actions: inout [PullAction]) {
+    mutating func accept(_ taken: [RemovalOutcome], _ actions: inout [PullAction]) {
         removalsUnderWay -= taken.count
         for each in taken {
             complete(each.removal.sequence)
@@ -90,7 +90,7 @@ extension PullMachine {
             if outcome.isDecided { counts.resolved += 1 }
             report(outcome.id, outcome.failure.map(ReplicationError.undecided), &actions)
         }
-        actions.append(.tellPushOfDecision(outcomes.compactMap { $0.isDecided ? $0.id : nil }))
+        actions.append(.notifyPushOfDecision(outcomes.compactMap { $0.isDecided ? $0.id : nil }))
     }
 
     func report(_ id: DocumentID?, _ error: ReplicationError?, isDeleted: Bool = false, isHeldAgain: Bool = false, _ actions: inout [PullAction]) {

@@ -53,14 +53,14 @@ enum PushEvent: Sendable {
     case compared([(DocumentID, Comparison)])
     case acknowledged(DocumentID)
     /// The peer has it on a list instead of in its database.
-    case keptThere(DocumentID, KeptThere.Reason)
+    case keptByPeer(DocumentID, KeptByPeer.Reason)
     case refused(DocumentID, ReplicationError)
     /// A document about to be sent may no longer be seen by the peer; the peer was told that it will not come.
     case withdrawn(DocumentID)
     /// The store has recorded what the peer acknowledged.
     case noted(AcknowledgedVersions.Batch)
     /// Acknowledged versions must be recorded at once: a checkpoint is about to claim them.
-    case noteNow
+    case recordNow
     /// The peer sent these revisions on this connection; they are stored, held or rejected.
     case pulled([(DocumentID, Version)])
     /// The peer's revisions of these documents were refused because these revisions are current here: it needs them to make progress.
@@ -73,11 +73,11 @@ enum PushEvent: Sendable {
     /// See ``PushAction/startRefusedTimer(attempts:seconds:)``.
     case refusedAreDue(attempts: Int)
     /// The versions of these documents that the peer refused as being from the future are no longer so: see ``PushAction/awaitTime(_:_:)``.
-    case timeHasCome([DocumentID])
+    case retryTimeReached([DocumentID])
     /// Whether memory is short: while it is, nothing more is to be read.
     case throttled(Bool)
     /// We lost access to these documents at the peer.
-    case takenAway([Removal])
+    case removalsArrived([Removal])
     /// Answers ``PushAction/watchRemovals(seconds:)``. `isMoving`: in the meantime, something was sent that the peer may be waiting for.
     case removalsWereWatched(isMoving: Bool)
 }
@@ -111,9 +111,9 @@ enum PushAction: Sendable {
     case report(DocumentEvent)
     /// The peer has, or is being sent, this revision of ours: it need not be fetched when the peer offers it. A peer's changes may overtake its
     /// acknowledgement, and the revision may be pruned here by then.
-    case tellPull(DocumentID, Version)
+    case notifyPull(DocumentID, Version)
     /// No outstanding answer from the peer can change what is known about these documents.
-    case takeAway([Removal])
+    case applyRemovals([Removal])
     /// Removals wait for the peer's answers: check their progress after this time.
     case watchRemovals(seconds: Int)
     /// The connection has no purpose left.

@@ -42,7 +42,7 @@ extension PushMachine {
     }
 
     /// A subscription that has ended gets nothing more: the next one resumes before these documents.
-    mutating func askAgainAboutHeld() {
+    mutating func requestHeldAgain() {
         if isOver { held = HeldDocuments(limit: settings.limits.heldDocuments) } else { ledger.callBack(held.ids) }
     }
 
@@ -51,7 +51,7 @@ extension PushMachine {
         report(undecided.document, ReplicationError(undecided.stall.failure), &actions)
     }
 
-    func report(_ document: OutgoingDocument, _ error: ReplicationError?, kept: KeptThere? = nil, _ actions: inout [PushAction]) {
+    func report(_ document: OutgoingDocument, _ error: ReplicationError?, kept: KeptByPeer? = nil, _ actions: inout [PushAction]) {
         var event = DocumentEvent(pushed: document, settings.collection, error)
         event.kept = kept
         actions.append(.report(event))

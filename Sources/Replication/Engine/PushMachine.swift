@@ -19,7 +19,7 @@ struct PushMachine {
     var echoes: EchoMemory
     var fetchedDeletions: FetchedDeletions
     /// For a peer that pulls: documents that it was told of and has not taken.
-    var untaken: UntakenDocuments
+    var declinedDocuments: DeclinedDocuments
     private var judging: JudgedPage?
     /// A page that was read, to be judged when the one before it has been.
     var nextPage: PushPage?
@@ -40,7 +40,7 @@ struct PushMachine {
         self.settings = settings
         feed = FeedReader(from: position)
         held = HeldDocuments(limit: settings.limits.heldDocuments)
-        untaken = UntakenDocuments(limit: WaitingDocuments.limit, behind: position.sequence)
+        declinedDocuments = DeclinedDocuments(limit: WaitingDocuments.limit, behind: position.sequence)
         lists = OfferedLists(generation: generation)
         ledger = PushLedger(from: position.sequence, settings.limits)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
@@ -53,7 +53,7 @@ struct PushMachine {
     }
 
     /// Acknowledged versions that are not recorded yet, for a connection that ends.
-    mutating func takeUnnoted() -> AcknowledgedVersions.Batch? { acknowledged.take(endsExclusions: hasKeptBack) }
+    mutating func takeUnrecorded() -> AcknowledgedVersions.Batch? { acknowledged.take(endsExclusions: hasKeptBack) }
 
     /// The feed was read to its end, as far as possible.
     var isCaughtUp: Bool {
@@ -81,11 +81,11 @@ struct PushMachine {
         switch event {
         case .storeChanged(let sequence): feed.storeChanged(sequence)
         case .decided(let ids):
-            feed.lookAgain()
+            feed.checkAgain()
             if hasKeptBack, !ids.isEmpty { actions.append(.unlistSettled(ids)) }
         case .filterChanged:
             feed.goOn()
-            askAgainAboutHeld()
+            requestHeldAgain()
             if settings.style == .propose { review.restart() }
             judging?.isStale = true
         case .read(let page): accept(page)
@@ -104,10 +104,10 @@ struct PushMachine {
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
         case .compared(let results): for (id, comparison) in results { accept(comparison, of: id, &actions) }
         case .acknowledged(let id): acknowledge(id, kept: nil, &actions)
-        case .keptThere(let id, let reason): acknowledge(id, kept: reason, &actions)
+        case .keptByPeer(let id, let reason): acknowledge(id, kept: reason, &actions)
         case .refused(let id, let error): refuse(id, error, &actions)
         case .noted(let batch): acknowledged.noted(batch)
-        case .noteNow: note(&actions)
+        case .recordNow: note(&actions)
         case .pulled(let revisions): accept(pulled: revisions, &actions)
         case .met(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
@@ -115,12 +115,12 @@ struct PushMachine {
         case .blobMended(let digest): ledger.callBack(ownBlobs.take(digest))
         case .retryIsDue: retryElapsed()
         case .refusedAreDue(let attempts): ledger.callBack(refused.take(attempts))
-        case .timeHasCome(let ids): if !isOver { ledger.callBack(ids) }
-        case .takenAway(let taken): removals += taken
-        case .removalsWereWatched(let isMoving): lookAtRemovals(isMoving: isMoving, &actions)
+        case .retryTimeReached(let ids): if !isOver { ledger.callBack(ids) }
+        case .removalsArrived(let taken): removals += taken
+        case .removalsWereWatched(let isMoving): checkRemovals(isMoving: isMoving, &actions)
         }
         advance(&actions)
-        takeAway(&actions)
+        applyRemovals(&actions)
     }
 
     private mutating func advance(_ actions: inout [PushAction]) {
@@ -130,7 +130,7 @@ struct PushMachine {
                 ledger.finish(document.id)
                 continue
             }
-            if settings.pulls { actions.append(.tellPull(document.id, document.version)) }
+            if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
             actions.append(.send(document))
         }
         offer(&actions)
@@ -177,7 +177,7 @@ struct PushMachine {
     }
 
     mutating func note(_ actions: inout [PushAction]) {
-        if let batch = takeUnnoted() { actions.append(.note(batch)) }
+        if let batch = takeUnrecorded() { actions.append(.note(batch)) }
     }
 
     private mutating func accept(_ page: FeedPage) {
@@ -231,7 +231,7 @@ struct PushMachine {
         for index in page.documents.indices {
             var document = page.documents[index]
             // The peer loses a document that it sent us, and must get it back once it has access again.
-            if document.news != .visible { echoes.left(document.id) }
+            if document.visibility != .visible { echoes.left(document.id) }
             if echoes.holds(document), !settings.limits.has(.echo) {
                 held.release(document.id)
                 ledger.skip(document)
@@ -240,13 +240,13 @@ struct PushMachine {
             if settings.style == .announce {
                 // A channel feed lists a document twice if access to it is newer than the document.
                 let earlier = page.from?.channels == nil ? nil : begun.updateValue(document.version, forKey: document.id)
-                if document.news == .visible, earlier == document.version { continue }
+                if document.visibility == .visible, earlier == document.version { continue }
                 let isFree = ledger.isFree(document.id) || settings.limits.has(.overtakingPurge)
                 guard isFree, earlier == nil else {
                     let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
                     return (now, PushPage(documents: Array(page.documents[index...]), from: from))
                 }
-                if document.news == .visible { echoes.offered(document.id) }
+                if document.visibility == .visible { echoes.offered(document.id) }
             } else {
                 guard ledger.mayBegin(&document) else { continue }
                 if let known = acknowledged.version(of: document.id), known != document.peerVersion {
@@ -255,7 +255,7 @@ struct PushMachine {
                         ledger.readAgain(document, peerVersion: known)
                         continue
                     }
-                    (document.peerVersion, document.peersEnd) = (known, nil)
+                    (document.peerVersion, document.peerBranchEnd) = (known, nil)
                 }
                 if document.peerVersion == document.version {
                     ledger.skip(document)
@@ -280,7 +280,7 @@ struct PushMachine {
             let (now, rest) = candidates(page)
             nextPage = rest
             // Removals need no approval by the filter.
-            let visible = settings.hasFilter ? now.filter { $0.news == .visible } : []
+            let visible = settings.hasFilter ? now.filter { $0.visibility == .visible } : []
             if visible.isEmpty {
                 for document in now { pass(document) }
                 offer(&actions)
@@ -296,7 +296,7 @@ struct PushMachine {
     private mutating func pass(_ document: OutgoingDocument) {
         ledger.count { $0.total += 1 }
         // Otherwise its branch would remain beside ours forever: offering the document says nothing about it.
-        if let end = document.peersEnd { return offerAgain(document.endOfBranch(end)) }
+        if let end = document.peerBranchEnd { return offerAgain(document.endOfBranch(end)) }
         guard !held.isEmpty else { return offerAgain(document) }
         held.release(document.id)
         var document = document
@@ -313,7 +313,7 @@ struct PushMachine {
         guard let page = judging?.page else { return }
         if judging?.isStale == true {
             judging?.isStale = false
-            return actions.append(.judge(page.documents.filter { $0.news == .visible }))
+            return actions.append(.judge(page.documents.filter { $0.visibility == .visible }))
         }
         judging = nil
         let style = settings.limits.has(.passedFailingFilter) ? .propose : settings.style
@@ -323,7 +323,7 @@ struct PushMachine {
         for each in judgement.kept { held.release(each.document.id) }
         for document in judgement.passed { pass(document) }
         if let standstill = judgement.standstill {
-            for document in standstill.notLookedAt { ledger.forget(document.id) }
+            for document in standstill.notExamined { ledger.forget(document.id) }
             nextPage = nextPage?.remains(before: standstill.at.position)
             if feed.stand(at: standstill.at.stall, standstill.at.position) { report(undecided: standstill.at, &actions) }
         }
@@ -346,7 +346,7 @@ struct PushMachine {
             case .has: hold(document, &actions)
             case .declined where document.isEndOfBranch: ledger.goOn(id, peerVersion: document.version)
             case .declined:
-                if settings.style == .announce { untaken.note(document, .declined) }
+                if settings.style == .announce { declinedDocuments.note(document, .declined) }
                 ledger.finish(id)
             case .conflict(let current?) where document.offersBefore + 1 < settings.limits.offersPerDocument:
                 document.offersBefore += 1
@@ -367,7 +367,7 @@ struct PushMachine {
         barrier.taken()
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { told(document) }
-        if settings.pulls { actions.append(.tellPull(document.id, document.version)) }
+        if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
         if document.isEndOfBranch {
             ledger.goOn(document.id, peerVersion: document.version)
         } else {
@@ -377,14 +377,14 @@ struct PushMachine {
         if settings.style == .propose, ledger.hasDue { note(&actions) }
     }
 
-    private mutating func acknowledge(_ id: DocumentID, kept reason: KeptThere.Reason?, _ actions: inout [PushAction]) {
+    private mutating func acknowledge(_ id: DocumentID, kept reason: KeptByPeer.Reason?, _ actions: inout [PushAction]) {
         guard case .sent(let document)? = ledger.phase(of: id) else { return }
         removalWatch.answers += 1
         ledger.count { $0.pushed += 1 }
-        let kept = reason.map { KeptThere($0, document.version) }
+        let kept = reason.map { KeptByPeer($0, document.version) }
         report(document, nil, kept: kept, &actions)
         hold(document, &actions)
-        if let kept, settings.style == .announce, !document.isEndOfBranch { untaken.note(document, .kept(kept)) }
+        if let kept, settings.style == .announce, !document.isEndOfBranch { declinedDocuments.note(document, .kept(kept)) }
         if ledger.waiting == 0 { retry.reset() }
         if acknowledged.unsavedCount >= settings.limits.unsavedMarks { note(&actions) }
     }

@@ -29,11 +29,11 @@ extension PushMachine {
     mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
         guard let document = ledger.phase(of: id)?.document else { return }
         removalWatch.answers += 1
-        if settings.isContinuous, error.isOfClock, let time = document.latestTime { actions.append(.awaitTime(id, time)) }
+        if settings.isContinuous, error.isClockSkew, let time = document.latestTime { actions.append(.awaitTime(id, time)) }
         if settings.style == .announce {
             // The peer's own business: it knows what it refused, and its checkpoint reflects it. The operator may want to know.
             if !error.isTransient { report(document, error, &actions) }
-            untaken.note(document, .refused(error))
+            declinedDocuments.note(document, .refused(error))
             if document.isEndOfBranch { return ledger.goOn(id, peerVersion: document.version) }
             ledger.finish(id)
         } else if error.isConflict {
@@ -82,7 +82,7 @@ extension PushMachine {
     /// The document was dropped here, while the filter judged it or the peer considered it, in favour of a revision that does not descend from it and
     /// comes next. The peer would take the dropped one for our decision, and drop what became of it.
     func isGivenUp(_ document: OutgoingDocument) -> Bool {
-        guard settings.style == .announce, document.news == .visible, let next = nextPage?.documents else { return false }
+        guard settings.style == .announce, document.visibility == .visible, let next = nextPage?.documents else { return false }
         let newer = settings.hasFilter ? next.first { $0.id == document.id } : next.first.flatMap { $0.id == document.id ? $0 : nil }
         return newer.map { $0.version != document.version && !$0.mayDescend(from: document.version) } ?? false
     }
@@ -145,7 +145,7 @@ extension PushMachine {
     mutating func retryElapsed() {
         retry.elapsed()
         tryAgain()
-        askAgainAboutHeld()
+        requestHeldAgain()
     }
 
     mutating func tryAgain() {
@@ -164,7 +164,7 @@ extension PushMachine {
         if isFinal {
             list(document, error, &actions)
             // A refusal because of the peer's clock has a retry time of its own.
-            let hasTime = error.isOfClock && document.latestTime != nil
+            let hasTime = error.isClockSkew && document.latestTime != nil
             if settings.isContinuous, !hasTime, let (attempts, seconds) = refused.wait(document.id) {
                 actions.append(.startRefusedTimer(attempts: attempts, seconds: seconds))
             }

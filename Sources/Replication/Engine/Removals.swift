@@ -10,7 +10,7 @@ struct Removal: Sendable {
 }
 
 /// What happened to a document that the peer took away.
-struct TakenAway: Sendable {
+struct RemovalOutcome: Sendable {
     enum End: Sendable {
         case purged
         /// It did not exist here.
@@ -42,7 +42,7 @@ struct TakenAway: Sendable {
         case .rejected(let plugin):
             // Not refused by the peer, but by us.
             event.error = .forbidden("the removal was rejected by the pull filter \(plugin): the document stays, without access")
-            event.error?.ownRemedy = "nothing, if it is to stay; otherwise let \(plugin) pass what has ctx.flags.access_removed, and remove this document: nightjar doc purge"
+            event.error?.specificRemedy = "nothing, if it is to stay; otherwise let \(plugin) pass what has ctx.flags.access_removed, and remove this document: nightjar doc purge"
         case .failed(let failure): event.error = ReplicationError(failure)
         }
         return event

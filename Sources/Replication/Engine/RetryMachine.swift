@@ -62,7 +62,7 @@ public struct RetryMachine: Sendable {
     ///   attempts, although data flowed.
     /// - Parameter chance: random bits, which shorten the delay by up to half, so that a fleet does not reconnect all at once.
     public mutating func failed(_ error: ReplicationError, chance: UInt64 = .max, setbacks: Int = 0) -> Decision {
-        guard error.isTransient || (isContinuous && !error.isForGood) else { return .stop }
+        guard error.isTransient || (isContinuous && !error.isPermanent) else { return .stop }
         guard retries < maximumRetries else { return .stop }
         retries += 1
         blockedRetries = error.isTransient ? 0 : blockedRetries + 1

@@ -20,7 +20,7 @@ struct RoomWait: Sendable {
 }
 
 /// When to check for room. A pull normally uses new room within seconds; if room came and went before, only after the wait has lasted long enough.
-struct RoomLooks: Sendable {
+struct RoomChecks: Sendable {
     /// Seconds between two checks.
     let pause: Int
     private let least: Int
@@ -46,7 +46,7 @@ extension PullMachine {
     mutating func postpone(
         _ sequence: RemoteSequence?, _ error: ReplicationError, bytes: Int, isDeleted: Bool = false, _ actions: inout [PullAction]
     ) {
-        guard error.isNoRoom, !settings.isPassive else { return comeBack(&actions) }
+        guard error.isOutOfSpace, !settings.isPassive else { return requestReconnect(&actions) }
         leaveOpen(sequence)
         // The size of some attachments is unknown.
         let bytes = max(1, bytes)
@@ -58,7 +58,7 @@ extension PullMachine {
             wait.documents += 1
             wait.bytes = min(bytes, wait.bytes)
         }
-        if roomWait == nil { actions.append(.lookForRoom(bytes: bytes)) }
+        if roomWait == nil { actions.append(.checkForRoom(bytes: bytes)) }
         roomWait = wait
     }
 
@@ -69,8 +69,8 @@ extension PullMachine {
     /// Whether a revision should be requested now.
     func mayFit(_ row: OfferedRow) -> Bool { roomWait?.mayFit(row, tries: settings.limits.insertionBatch) ?? true }
 
-    mutating func lookedForRoom(isThere: Bool, _ actions: inout [PullAction]) {
+    mutating func finishRoomCheck(isThere: Bool, _ actions: inout [PullAction]) {
         guard let roomWait else { return }
-        actions.append(isThere ? .comeBackNow : .lookForRoom(bytes: roomWait.bytes))
+        actions.append(isThere ? .reconnectNow : .checkForRoom(bytes: roomWait.bytes))
     }
 }

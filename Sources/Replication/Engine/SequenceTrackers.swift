@@ -52,7 +52,7 @@ public struct RemoteSequenceTracker: Sendable {
     private struct Row {
         let sequence: RemoteSequence
         /// The last of the completed rows between this one and the next open one.
-        var doneBehind: RemoteSequence?
+        var completedBehind: RemoteSequence?
         /// The slots of the neighbouring open rows; ``none`` if there is none.
         var before: Int
         var after = RemoteSequenceTracker.none
@@ -132,8 +132,8 @@ public struct RemoteSequenceTracker: Sendable {
         let row = rows[place]
         release(place)
         if row.isLeft { offeredAgain -= 1 }
-        bytes -= Self.bytes(row.sequence) + (row.doneBehind.map(Self.bytesBehind) ?? 0)
-        let through = row.doneBehind ?? row.sequence
+        bytes -= Self.bytes(row.sequence) + (row.completedBehind.map(Self.bytesBehind) ?? 0)
+        let through = row.completedBehind ?? row.sequence
         if row.after == Self.none { last = row.before } else { rows[row.after].before = row.before }
         guard row.before != Self.none else {
             offeredAgain -= UInt64(row.doneCount)
@@ -141,13 +141,13 @@ public struct RemoteSequenceTracker: Sendable {
         }
         rows[row.before].doneCount &+= row.doneCount &+ 1
         offeredAgain += 1
-        bytes += Self.bytesBehind(through) - (rows[row.before].doneBehind.map(Self.bytesBehind) ?? 0)
-        rows[row.before].doneBehind = through
+        bytes += Self.bytesBehind(through) - (rows[row.before].completedBehind.map(Self.bytesBehind) ?? 0)
+        rows[row.before].completedBehind = through
         rows[row.before].after = row.after
     }
 
     private mutating func release(_ place: Int) {
-        rows[place].doneBehind = nil
+        rows[place].completedBehind = nil
         rows[place].doneCount = 0
         if places.isEmpty, rows.count > Self.keptPlaces { (rows, free) = ([], []) } else { free.append(place) }
     }

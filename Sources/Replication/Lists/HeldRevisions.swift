@@ -94,9 +94,9 @@ enum HeldRevisions {
 
     /// A page of waiting revisions, leaving out those that the same version of the same filter rejected.
     ///
-    /// - Parameter mayBeLostThere: the peer may have lost data since it sent them.
+    /// - Parameter mayBeLostAtPeer: the peer may have lost data since it sent them.
     static func page(
-        _ collection: Collection, _ remote: RemoteID, after: DocumentID?, unlessJudgedBy current: (String, String)?, mayBeLostThere: Bool = false,
+        _ collection: Collection, _ remote: RemoteID, after: DocumentID?, unlessJudgedBy current: (String, String)?, mayBeLostAtPeer: Bool = false,
         _ transaction: ReadTransaction
     ) throws(StoreError) -> Page {
         let size = 200
@@ -107,7 +107,7 @@ enum HeldRevisions {
             if exclusion.kind == .rejected, let current, exclusion.plugin == current.0, exclusion.version == current.1 { continue }
             guard let stored = try get(remote, exclusion.id, collection, transaction), var revision = decode(stored, exclusion.id)
             else { continue }
-            if mayBeLostThere { revision.mayBeLostThere = true }
+            if mayBeLostAtPeer { revision.mayBeLostAtPeer = true }
             bytes += revision.body.count
             revisions.append(revision)
             if bytes >= 8 << 20 { return Page(revisions: revisions, next: exclusion.id, isAny: true) }
@@ -210,7 +210,7 @@ enum HeldRevisions {
             if let place = vector.place { bytes.append(contentsOf: "\"place\":\(list([place.revision] + place.history)),".utf8) }
         }
         if let expiry = revision.expiry { bytes.append(contentsOf: "\"exp\":\(expiry.json),".utf8) }
-        if revision.mayBeLostThere { bytes.append(contentsOf: "\"lost\":true,".utf8) }
+        if revision.mayBeLostAtPeer { bytes.append(contentsOf: "\"lost\":true,".utf8) }
         if revision.attachments != nil { bytes.append(contentsOf: "\"attachments\":\"due\",".utf8) }
         if !revision.offeredBefore.isEmpty { bytes.append(contentsOf: "\"before\":\(list(revision.offeredBefore)),".utf8) }
         bytes.append(contentsOf: "\"history\":\(list(revision.history))}\n".utf8)
@@ -255,7 +255,7 @@ enum HeldRevisions {
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
             blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true), peerHad: peerHad,
             offeredBefore: versions(object["before"]) ?? [], branches: branches, expiry: object["exp"].flatMap { DocumentExpiry($0) })
-        if object["lost"] == .bool(true) { checked.mayBeLostThere = true }
+        if object["lost"] == .bool(true) { checked.mayBeLostAtPeer = true }
         if object["attachments"] == .string("due") { (checked.attachments, checked.blobs) = (.due, []) }
         checked.wasKeptBack = true
         return checked

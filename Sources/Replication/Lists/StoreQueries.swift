@@ -25,7 +25,7 @@ extension ReadTransaction {
     /// When a document that a peer refused because of its clock is offered again, in seconds since 1970; nil if the time of its versions has come, or
     /// it was refused for another reason.
     func timeAwaited(by listed: Exclusion, _ collection: Collection, now: UInt64) -> Int64? {
-        guard listed.kind == .refused, ReplicationError.isOfClock(domain: listed.plugin, code: listed.version, listed.error),
+        guard listed.kind == .refused, ReplicationError.isClockSkew(domain: listed.plugin, code: listed.version, listed.error),
             let time = (try? currentVector(collection, listed.id))?.latestTime, time > now
         else { return nil }
         return Int64(clamping: (time - 1) / 1_000_000_000 + 1)

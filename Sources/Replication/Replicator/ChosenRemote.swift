@@ -19,7 +19,7 @@ extension Replicator {
     /// What was found out about another remote database of the target says nothing of this one.
     func choose(_ remote: String?) {
         guard configuration.chosen.choose(remote) else { return }
-        (speaksLegacy, picksHere, comebacks) = (false, false, 0)
+        (speaksLegacy, selectsLocally, comebacks) = (false, false, 0)
         shared.withLock { $0.missing = MissingRevisions() }
     }
 }

@@ -76,7 +76,7 @@ extension Replicator {
         private struct State {
             var documents: [CollectionName: Set<DocumentID>] = [:]
             /// Set if room ran out: then other documents were not even requested.
-            var hadNoRoom = false
+            var ranOutOfSpace = false
         }
 
         private let state = Mutex(State())
@@ -86,18 +86,18 @@ extension Replicator {
                 for event in events where event.direction == .pull {
                     guard let error = event.error, error.isTransient else { continue }
                     state.documents[event.collection, default: []].insert(event.id)
-                    if error.isNoRoom { state.hadNoRoom = true }
+                    if error.isOutOfSpace { state.ranOutOfSpace = true }
                 }
             }
         }
 
         /// Whether nothing of a collection has to be asked for again.
-        func isSettled(_ collection: CollectionName) -> Bool { state.withLock { !$0.hadNoRoom && $0.documents[collection] == nil } }
+        func isSettled(_ collection: CollectionName) -> Bool { state.withLock { !$0.ranOutOfSpace && $0.documents[collection] == nil } }
 
         /// Of what was asked for, what need not be asked for again.
         func settled(_ asked: [CollectionName: [DocumentID]]) -> [CollectionName: [DocumentID]] {
             state.withLock { state in
-                if state.hadNoRoom { return [:] }
+                if state.ranOutOfSpace { return [:] }
                 var settled = asked
                 for (collection, ids) in state.documents { settled[collection]?.removeAll { ids.contains($0) } }
                 return settled

@@ -3,10 +3,10 @@ import Encodings
 /// Progress of a connection.
 extension Replicator {
     /// The connection has done something useful.
-    nonisolated func noteFlow() {
+    nonisolated func noteProgress() {
         let isFirst = shared.withLock { shared in
-            defer { shared.hasFlowed = true }
-            return !shared.hasFlowed
+            defer { shared.hasMadeProgress = true }
+            return !shared.hasMadeProgress
         }
         guard isFirst else { return }
         if let failing = failingSince.withLock({ failing in

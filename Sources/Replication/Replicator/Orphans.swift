@@ -4,7 +4,7 @@ import DocumentStore
 extension Replicator {
     /// Passes to `body`, page by page, all documents that the remote took away and that stayed here, because the replicator does not purge or its
     /// pull filter keeps them. They receive no more changes, and edits pushed for them will be refused.
-    public nonisolated func eachOrphaned(_ body: ([(CollectionName, Exclusion)]) async throws -> Void) async throws {
+    public nonisolated func forEachOrphaned(_ body: ([(CollectionName, Exclusion)]) async throws -> Void) async throws {
         let (database, key, limit) = (configuration.database, configuration.remoteKey, 1_000)
         guard let remote = try await database.read({ try $0.existingRemote(for: key) }) else { return }
         for collection in configuration.collections.compactMap({ database.collection($0.collection) }) {

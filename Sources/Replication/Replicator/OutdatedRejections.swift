@@ -9,7 +9,7 @@ extension Replicator {
     /// Passes to `body` those that the checkpoint is past; the others are newer than it, and are counted as such.
     ///
     /// - Parameter body: returns whether to continue.
-    nonisolated func eachOutdated(
+    nonisolated func forEachOutdated(
         _ wanted: CollectionReplication, _ collection: Collection, through checkpoint: SequenceNumber, includeBodies: Bool,
         _ body: ([ChangeRow]) async throws -> Bool
     ) async throws {

@@ -20,7 +20,7 @@ extension Replicator {
     }
 
     /// Passes to `body`, page by page, all documents that the peer refused and that have not changed since.
-    public nonisolated func eachRefused(_ body: ([Refusal]) async throws -> Void) async throws {
+    public nonisolated func forEachRefused(_ body: ([Refusal]) async throws -> Void) async throws {
         // Documents refused before the replicator became pull-only will not be offered again.
         guard configuration.type.pushes else { return }
         let database = configuration.database
@@ -49,10 +49,10 @@ extension Replicator {
         }
     }
 
-    /// The result of ``eachRefused(_:)`` as one array.
+    /// The result of ``forEachRefused(_:)`` as one array.
     public nonisolated func refusedDocuments() async throws -> [Refusal] {
         var refused: [Refusal] = []
-        try await eachRefused { refused += $0 }
+        try await forEachRefused { refused += $0 }
         return refused
     }
 
@@ -62,7 +62,7 @@ extension Replicator {
     /// How many of them wait for a time, see ``Refusal/until``, and the latest of these times.
     public nonisolated func refusedUntil() async throws -> (count: Int, last: Int64?) {
         var (count, last): (Int, Int64?) = (0, nil)
-        try await eachRefused { page in
+        try await forEachRefused { page in
             for until in page.compactMap(\.until) { (count, last) = (count + 1, max(last ?? until, until)) }
         }
         return (count, last)

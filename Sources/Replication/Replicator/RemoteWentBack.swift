@@ -24,7 +24,7 @@ public struct RemoteWentBack: Sendable, Equatable {
     }
 
     /// Whether it happens over and over, so that everything is exchanged again each time.
-    public func isHabit(now: Int64) -> Bool { times >= Self.attentionTimes && now - time < Self.againSeconds }
+    public func isRecurring(now: Int64) -> Bool { times >= Self.attentionTimes && now - time < Self.againSeconds }
 }
 
 /// What a run has found out about a remote in an older state.
@@ -63,8 +63,8 @@ extension Replicator {
     }
 
     /// Everything that can be exchanged has been.
-    nonisolated func noteInStep() {
-        brokenOff.withLock { $0 = nil }
+    nonisolated func noteInSync() {
+        interruptionRecord.withLock { $0 = nil }
         waiting.forgetUnmentioned()
         shared.withLock {
             $0.wentBack?.isComparing = false

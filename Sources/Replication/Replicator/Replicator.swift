@@ -29,7 +29,7 @@ public actor Replicator {
         /// The offsets at which blob transfers were last resumed.
         var resumedBlobs: [BlobDigest: UInt64] = [:]
         /// Something was replicated on this connection, or there was nothing to replicate.
-        var hasFlowed = false
+        var hasMadeProgress = false
         /// Start of this run, in seconds since 1970.
         var startedAt: Int64 = 0
         /// Counts of runs before the current start.
@@ -52,7 +52,7 @@ public actor Replicator {
     /// Set if it was started while stopping; the value says whether with a reset.
     private var startsAgain: Bool?
     var speaksLegacy = false
-    var picksHere = false
+    var selectsLocally = false
     /// Number of consecutive sessions that ended in order to request again what the peer could not send.
     var comebacks = 0
     var retry: RetryMachine
@@ -64,7 +64,7 @@ public actor Replicator {
 
     /// The end of the first failed attempt since data last flowed, in seconds since 1970, and the number of failed attempts.
     nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
-    nonisolated let brokenOff = Mutex<Interruptions?>(nil)
+    nonisolated let interruptionRecord = Mutex<Interruptions?>(nil)
 
     public init(
         configuration: ReplicatorConfiguration, connector: any TransportConnector, environment: Environment,
@@ -96,7 +96,7 @@ public actor Replicator {
         (isStopping, isSuspended) = (false, false)
         retry = RetryMachine(settings: configuration.retry, isContinuous: configuration.isContinuous)
         failingSince.withLock { $0 = nil }
-        brokenOff.withLock { $0 = nil }
+        interruptionRecord.withLock { $0 = nil }
         pause.forget()
         let now = environment.time.wallSeconds()
         shared.withLock {
@@ -168,7 +168,7 @@ public actor Replicator {
     public nonisolated var failing: Int64? { failingSince.withLock { $0?.time } }
 
     /// Nil if the current connection has completed its work, or no connection has broken before.
-    public nonisolated var interruptions: Interruptions? { brokenOff.withLock { $0 } }
+    public nonisolated var interruptions: Interruptions? { interruptionRecord.withLock { $0 } }
 
     /// The counts of this run exactly as the sessions made them, to check that they add up.
     package nonisolated var rawCounts: ReplicationCounts { shared.withLock { $0.counters.snapshot } }
@@ -215,7 +215,7 @@ public actor Replicator {
             return (Array(shared.eventListeners.values), !shared.missing.isEmpty)
         }
         for listener in listeners { listener.yield(events) }
-        if events.contains(where: { $0.error == nil }) { noteFlow() }
+        if events.contains(where: { $0.error == nil }) { noteProgress() }
         // The counts have advanced.
         publish()
         if isAnyMissing { environment.task { await self.hasFetchedMissing() } }
@@ -237,22 +237,22 @@ public actor Replicator {
             wasSuspended = false
             await noteTooLarge()
             let end = await runOnce(resets: resets)
-            comebacks = end.comesBack ? comebacks + 1 : 0
+            comebacks = end.needsReconnect ? comebacks + 1 : 0
             if end.ending == .wantsLegacy, !speaksLegacy {
                 logger.info("the peer does not accept collections in messages; trying again without")
                 // The peer may have refused the collection rather than the selection of documents.
-                (speaksLegacy, picksHere) = (true, false)
+                (speaksLegacy, selectsLocally) = (true, false)
                 continue
             }
-            if end.ending == .picksHere, !picksHere {
+            if end.ending == .selectsLocally, !selectsLocally {
                 logger.notice("the peer does not pick documents in a continuous pull; trying again: it lists all, and this side picks")
-                picksHere = true
+                selectsLocally = true
                 continue
             }
             guard !isStopping else { break }
             if wasSuspended { continue }
             guard let error = end.error else {
-                noteInStep()
+                noteInSync()
                 update {
                     $0.error = nil
                     if $0.refusals.behind == nil { $0.lastSuccess = environment.time.wallSeconds() }
@@ -271,7 +271,7 @@ public actor Replicator {
                 failing = (failing?.time ?? now, attempts)
                 return attempts
             }
-            brokenOff.withLock { $0 = Interruptions(since: $0?.since ?? now, count: ($0?.count ?? 0) + 1) }
+            interruptionRecord.withLock { $0 = Interruptions(since: $0?.since ?? now, count: ($0?.count ?? 0) + 1) }
             switch retry.failed(error, chance: chance, setbacks: shared.withLock { $0.setback.count }) {
             case .stop:
                 runLogger.error("stopped: \(error.sentence)")
@@ -326,7 +326,7 @@ public actor Replicator {
         let correlation = transport.correlationID
         waiting.connected()
         let peerProtocol = transport.protocolName
-        shared.withLock { ($0.hasFlowed, $0.status.correlationID, $0.status.peerProtocol) = (false, correlation, peerProtocol) }
+        shared.withLock { ($0.hasMadeProgress, $0.status.correlationID, $0.status.peerProtocol) = (false, correlation, peerProtocol) }
         // A peer that accepts and drops connections should not be logged each time.
         runLogger.log(
             level: retry.retries == 0 ? .info : .debug, "connected",
@@ -334,15 +334,15 @@ public actor Replicator {
         update { ($0.error, $0.refusals) = (nil, PeerRefusals()) }
         update { $0.activity = .busy }
         let configuration = configuration.at(reached.remote)
-        var active = ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere)
+        var active = ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, selectsLocally: selectsLocally)
         active.comebacks = comebacks
         let end = await replicate(
             over: transport, active, shared.withLock { $0.counters }, correlation: correlation, watchesForSilence: true
         ) { [weak self, environment] level in
             guard level != .stopped else { return }
             if level == .idle {
-                self?.noteFlow()
-                self?.noteInStep()
+                self?.noteProgress()
+                self?.noteInSync()
                 self?.fetchMissing()
             }
             self?.update {
@@ -358,7 +358,7 @@ public actor Replicator {
             }
         }
         // Data that flowed without a checkpoint will flow again each time: that is no progress.
-        if !end.savedNoCheckpoint, shared.withLock({ $0.hasFlowed }) { retry.flowed() }
+        if !end.savedNoCheckpoint, shared.withLock({ $0.hasMadeProgress }) { retry.flowed() }
         return end
     }
 

@@ -44,7 +44,7 @@ extension Replicator {
 
     /// Passes to `body`, page by page, all documents that wait to be pushed, including tombstones: newer than the checkpoint, or rejected by a
     /// version of the push filter no longer in force; not known to be at the remote; and not rejected by the push filter.
-    public nonisolated func eachPending(_ body: ([PendingDocument]) async throws -> Void) async throws {
+    public nonisolated func forEachPending(_ body: ([PendingDocument]) async throws -> Void) async throws {
         guard configuration.type.pushes else { return }
         let database = configuration.database
         for wanted in configuration.collections {
@@ -65,12 +65,12 @@ extension Replicator {
                     }
                     guard let last = rows.last else { break }
                     cursor = last.sequence
-                    let open = await stillToPush(rows, wanted)
+                    let open = await remainingToPush(rows, wanted)
                     if !open.isEmpty { try await body(dated(open, in: collection)) }
                 }
             }
-            try await eachOutdated(wanted, collection, through: start, includeBodies: wanted.pushFilter != nil) { rows in
-                let open = await stillToPush(rows, wanted)
+            try await forEachOutdated(wanted, collection, through: start, includeBodies: wanted.pushFilter != nil) { rows in
+                let open = await remainingToPush(rows, wanted)
                 if !open.isEmpty { try await body(dated(open, in: collection)) }
                 return true
             }
@@ -89,7 +89,7 @@ extension Replicator {
         return stride(from: 0, to: ids.count, by: page).map { Array(ids[$0..<min($0 + page, ids.count)]) }
     }
 
-    /// Whether a document is one of those of ``eachPending(_:)``. One look-up, however many are waiting.
+    /// Whether a document is one of those of ``forEachPending(_:)``. One look-up, however many are waiting.
     ///
     /// - Throws: ``StoreError``.
     public nonisolated func isPending(_ id: DocumentID, in name: CollectionName) async throws -> Bool {
@@ -107,12 +107,12 @@ extension Replicator {
             ).first
         }
         if row == nil { row = try await outdated(id, wanted, collection) }
-        return await !stillToPush(row.map { [$0] } ?? [], wanted).isEmpty
+        return await !remainingToPush(row.map { [$0] } ?? [], wanted).isEmpty
     }
 
     /// Of rows newer than the checkpoint, those that are not known to be at the remote, unless the push filter rejects them. A document on which the
     /// filter or the transform failed is still to be pushed: nothing has decided that it should stay.
-    private nonisolated func stillToPush(_ rows: [ChangeRow], _ wanted: CollectionReplication) async -> [ChangeRow] {
+    private nonisolated func remainingToPush(_ rows: [ChangeRow], _ wanted: CollectionReplication) async -> [ChangeRow] {
         let open = rows.filter { $0.remoteRevision != $0.revision }
         guard let filter = wanted.pushFilter, !open.isEmpty else { return open }
         let context = PolicyContext(
@@ -123,10 +123,10 @@ extension Replicator {
         return zip(open, verdicts).filter { $0.1 != .reject }.map(\.0)
     }
 
-    /// The result of ``eachPending(_:)`` as one array.
+    /// The result of ``forEachPending(_:)`` as one array.
     public nonisolated func pendingDocumentIDs() async throws -> [(CollectionName, DocumentID)] {
         var pending: [(CollectionName, DocumentID)] = []
-        try await eachPending { pending += $0.map { ($0.collection, $0.id) } }
+        try await forEachPending { pending += $0.map { ($0.collection, $0.id) } }
         return pending
     }
 
@@ -214,7 +214,7 @@ extension Replicator {
         }
         var (outdated, oldestOutdated) = (Pending(), oldest)
         let counted = pending.count
-        try await eachOutdated(wanted, collection, through: start, includeBodies: false) { rows in
+        try await forEachOutdated(wanted, collection, through: start, includeBodies: false) { rows in
             outdated.add(rows, oldest: &oldestOutdated)
             return counted + outdated.count <= Self.pendingLimit
         }
@@ -226,7 +226,7 @@ extension Replicator {
 
     /// Passes to `body`, page by page, all documents held in either direction because a filter failed, they are too large, or a blob cannot be
     /// obtained or sent.
-    public nonisolated func eachHeld(_ body: ([(CollectionName, Exclusion)]) async throws -> Void) async throws {
+    public nonisolated func forEachHeld(_ body: ([(CollectionName, Exclusion)]) async throws -> Void) async throws {
         let database = configuration.database
         let key = configuration.remoteKey
         guard let remote = try await database.read({ try $0.existingRemote(for: key) }) else { return }
@@ -248,10 +248,10 @@ extension Replicator {
         }
     }
 
-    /// The result of ``eachHeld(_:)`` as one array.
+    /// The result of ``forEachHeld(_:)`` as one array.
     public nonisolated func heldDocuments() async throws -> [(CollectionName, Exclusion)] {
         var held: [(CollectionName, Exclusion)] = []
-        try await eachHeld { held += $0 }
+        try await forEachHeld { held += $0 }
         return held
     }
 

@@ -12,6 +12,6 @@ extension Replicator {
             defer { shared.resumedBlobs[digest] = offset }
             return offset > shared.resumedBlobs[digest] ?? 0
         }
-        if isFurther { noteFlow() }
+        if isFurther { noteProgress() }
     }
 }

@@ -18,7 +18,7 @@ public struct DocumentEvent: Sendable {
     /// Nil if the document was replicated.
     public var error: ReplicationError?
     /// The peer accepted a document that we sent without storing it.
-    public var kept: KeptThere?
+    public var kept: KeptByPeer?
     /// It waited here for a blob, which could not be obtained this time either: the remote may no longer have the document.
     var isHeldAgain = false
     /// When a replicator reported it, in seconds since 1970, and the id of the connection in its own and the peer's logs.
@@ -196,7 +196,7 @@ public final class ReplicationCounters: Sendable {
     func note(offeredAgain count: UInt64) { state.withLock { $0.offeredAgain = count } }
 
     /// The next connection counts these documents again.
-    func beginAnew() {
+    func restartCounts() {
         state.withLock { state in
             state.counts.completed -= min(state.counts.completed, state.offeredAgain)
             if state.offeredAgain > 0 { state.counts.total = min(state.counts.total, state.counts.completed) }

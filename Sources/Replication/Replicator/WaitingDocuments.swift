@@ -117,7 +117,7 @@ public final class WaitingDocuments: Sendable {
         /// The obstacle is on this side: the store.
         public var isHere: Bool
         /// The obstacle is a full disk, or a quota.
-        public var isNoRoom: Bool
+        public var isOutOfSpace: Bool
         public var example: DocumentID
         /// When the last of them was tried.
         public var last: Int64
@@ -137,7 +137,7 @@ public final class WaitingDocuments: Sendable {
                 return Group(
                     text: "\(count) cannot be \(way) at the moment, such as \(first.id): \(first.error)",
                     since: waiting.map(\.since).min() ?? first.since, count: waiting.count, isHere: first.error.domain == .store,
-                    isNoRoom: first.error.isNoRoom, example: first.id, last: waiting.map(\.last).max() ?? first.last)
+                    isOutOfSpace: first.error.isOutOfSpace, example: first.id, last: waiting.map(\.last).max() ?? first.last)
             }
     }
 }

@@ -34,12 +34,12 @@ extension Replicator {
     public func retryWaiting() async -> Bool {
         let open = sessions
         guard runner != nil, !isStopping, !isSuspended, configuration.isContinuous, !open.isEmpty else { return false }
-        let comesBack = status.refusals.room != nil || waiting.all.contains { $0.direction == .pull }
+        let needsReconnect = status.refusals.room != nil || waiting.all.contains { $0.direction == .pull }
         // Remembered until the run of this connection has ended.
-        if comesBack { pause.end() }
+        if needsReconnect { pause.end() }
         for session in open {
-            if comesBack {
-                await session.comeBack("reconnecting, to request documents that could not be fetched or stored: the replicator was started again")
+            if needsReconnect {
+                await session.requestReconnect("reconnecting, to request documents that could not be fetched or stored: the replicator was started again")
             } else {
                 await session.retryWaiting()
             }

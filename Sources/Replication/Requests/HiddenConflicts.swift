@@ -36,12 +36,12 @@ public final class HiddenConflicts: Sendable {
     }
 
     private let time: any TimeSource
-    private let ranOut: @Sendable (String) -> Void
+    private let onExhausted: @Sendable (String) -> Void
     private let entries = Mutex<[String: Entry]>([:])
 
-    /// - Parameter ranOut: called for each login when it stops being believed.
-    public init(_ time: any TimeSource, ranOut: @escaping @Sendable (String) -> Void = { _ in }) {
-        (self.time, self.ranOut) = (time, ranOut)
+    /// - Parameter onExhausted: called for each login when it stops being believed.
+    public init(_ time: any TimeSource, onExhausted: @escaping @Sendable (String) -> Void = { _ in }) {
+        (self.time, self.onExhausted) = (time, onExhausted)
     }
 
     /// The logins that are currently not believed, in order.
@@ -68,7 +68,7 @@ public final class HiddenConflicts: Sendable {
             entries[name] = entry
             return entry.count == Self.limit
         }
-        if hasRunOut { ranOut(name) }
+        if hasRunOut { onExhausted(name) }
     }
 
     /// Drops a tenth at once, so that an attack from very many addresses does not cost a search each time.

@@ -12,7 +12,7 @@ extension PassiveConfiguration {
     }
 
     /// Why the peer may not push, distinguishing the listener's own rule from the user's rights. Nil if it may.
-    package var whyNothingMayBePushed: String? {
+    package var pushRefusalReason: String? {
         if isReadOnly { return "this listener is read-only (read_only: true)" }
         guard principal.isReadOnly else { return nil }
         let user = principal.name.map { "the user \"\($0)\"" } ?? "this login"

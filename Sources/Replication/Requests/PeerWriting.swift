@@ -62,7 +62,7 @@ package struct PeerWriting: Sendable {
     ///
     /// - Throws: ``ReplicationError`` 401 for a peer that would no longer be admitted.
     package func store(_ writes: [Write]) async throws -> [Outcome] {
-        if let why = peer.whyNothingMayBePushed {
+        if let why = peer.pushRefusalReason {
             let error = ReplicationError(domain: .http, code: 403, message: why)
             return writes.map { _ in .refused(error) }
         }

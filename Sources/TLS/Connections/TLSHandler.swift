@@ -99,7 +99,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         case .waiting, .ended:
             break
         case .refusing:
-            tellRefusal(context)
+            reportRefusal(context)
         case .sniffing, .handshaking:
             if !hasTransportError { context.fireErrorCaught(TLSError(.closedInHandshake, "the peer closed the connection during the TLS handshake")) }
         case .open:
@@ -116,7 +116,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .refusing = phase {
             // The peer disconnected before it had read the whole refusal; the reason for that refusal is what counts.
-            tellRefusal(context)
+            reportRefusal(context)
             return context.close(promise: nil)
         }
         hasTransportError = true
@@ -177,7 +177,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     }
 
     /// Reports to the pipeline, once, why the peer is refused.
-    func tellRefusal(_ context: ChannelHandlerContext) {
+    func reportRefusal(_ context: ChannelHandlerContext) {
         guard case .refusing(let error) = phase else { return }
         phase = .ended
         context.fireErrorCaught(error)

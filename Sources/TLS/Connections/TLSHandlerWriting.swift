@@ -80,7 +80,7 @@ extension TLSHandler {
             }
         case .all:
             if phase == .open, !isOutputClosed { sendCloseNotify(context) }
-            tellRefusal(context)
+            reportRefusal(context)
             end(ChannelError.ioOnClosedChannel)
             context.close(mode: .all, promise: promise)
         }

@@ -116,7 +116,7 @@ final class AnonymousMemory: Sendable {
         }
     }
 
-    func takeNews() -> [KeyStore.AnonymousEvent] {
+    func takeIdentityEvents() -> [KeyStore.AnonymousEvent] {
         state.withLock { state in
             defer { state.news = [] }
             return state.news

@@ -59,7 +59,7 @@ package final class IdentitySource: Sendable {
     }
 
     /// What happened to the anonymous identity since the last call, for the log: that it was renewed.
-    package func takeNews() -> [KeyStore.AnonymousEvent] { memory.takeNews() }
+    package func takeIdentityEvents() -> [KeyStore.AnonymousEvent] { memory.takeIdentityEvents() }
 
     /// If this is the anonymous identity: its damaged file, which was set aside because no key could be read from it; nil once that file has been
     /// removed.

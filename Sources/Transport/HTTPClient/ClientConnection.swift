@@ -39,7 +39,7 @@ final class ClientConnection: Sendable {
         private let lastBegan = Atomic(false)
         var all: Bool { isDone.load(ordering: .acquiring) }
         /// The last part was passed to the channel, which may have written it: an answer can arrive before its writer continues.
-        var maybeAll: Bool { lastBegan.load(ordering: .acquiring) }
+        var mayBeFullySent: Bool { lastBegan.load(ordering: .acquiring) }
         func noteLast() { lastBegan.store(true, ordering: .releasing) }
         func note() { isDone.store(true, ordering: .releasing) }
     }
@@ -48,12 +48,12 @@ final class ClientConnection: Sendable {
     private let parts: Parts
     private let outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>
     private let ready: HTTPClient.Ready
-    private let patience: NIOLoopBound<PatienceHandler>
+    private let patience: NIOLoopBound<PeerTimeoutHandler>
     private let target: String
 
     private init(
         _ channel: any Channel, _ parts: Parts, _ outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>, _ ready: HTTPClient.Ready,
-        _ patience: NIOLoopBound<PatienceHandler>, target: String
+        _ patience: NIOLoopBound<PeerTimeoutHandler>, target: String
     ) {
         (self.channel, self.parts, self.outbound, self.ready, self.patience, self.target) = (channel, parts, outbound, ready, patience, target)
     }
@@ -131,7 +131,7 @@ final class ClientConnection: Sendable {
                 if let error = failure.error { throw error }
                 // A server that answered before it had the whole request may still read the rest, or not.
                 let isComplete = rest.isComplete && answer.isKeepAlive && !Task.isCancelled
-                let isReusable = if isComplete { try await isAllOut(sent) } else { false }
+                let isReusable = if isComplete { try await isFullySent(sent) } else { false }
                 if isReusable { try await tasks.waitForAll() } else { tasks.cancelAll() }
                 return (result, isReusable && failure.error == nil)
             }
@@ -147,9 +147,9 @@ final class ClientConnection: Sendable {
         }
     }
 
-    private func isAllOut(_ sent: Sent) async throws -> Bool {
+    private func isFullySent(_ sent: Sent) async throws -> Bool {
         guard !sent.all else { return true }
-        guard sent.maybeAll else { return false }
+        guard sent.mayBeFullySent else { return false }
         let patience = patience
         return try await channel.eventLoop.submit { !patience.value.isWriting }.get()
     }

@@ -6,7 +6,7 @@ import NIOHTTP1
 /// The channel pipeline of an ``HTTPClient``, once connected.
 struct ClientPipeline: Sendable {
     struct Opened: Sendable {
-        var patience: NIOLoopBound<PatienceHandler>
+        var patience: NIOLoopBound<PeerTimeoutHandler>
         var stream: ClientConnection.Stream
     }
 
@@ -35,7 +35,7 @@ struct ClientPipeline: Sendable {
     /// The result must be used: NIO traps if a writer is never finished.
     private func handlers(_ channel: any Channel) throws -> Opened {
         let pipeline = channel.pipeline.syncOperations
-        let patience = PatienceHandler()
+        let patience = PeerTimeoutHandler()
         // First in the pipeline, so that it sees the socket's traffic, below TLS.
         try pipeline.addHandler(patience, position: .first)
         if client.secureLayer != nil { try pipeline.addHandler(HTTPClient.ReadyHandler(ready)) }

@@ -39,10 +39,10 @@ final class KeptConnections: Sendable {
             defer { state.hasTimer = true }
             return !state.hasTimer
         }
-        if wantsTimer { lookLater(connection.eventLoop) }
+        if wantsTimer { checkLater(connection.eventLoop) }
     }
 
-    private func lookLater(_ eventLoop: any EventLoop) {
+    private func checkLater(_ eventLoop: any EventLoop) {
         eventLoop.scheduleTask(in: Self.time + .seconds(1)) { [weak self] in
             guard let self else { return }
             let now = NIODeadline.now()
@@ -51,7 +51,7 @@ final class KeptConnections: Sendable {
                 state.hasTimer = !state.waiting.isEmpty
                 return state.hasTimer
             }
-            if goesOn { lookLater(eventLoop) }
+            if goesOn { checkLater(eventLoop) }
         }
     }
 

@@ -120,11 +120,11 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
 
     private func send(_ request: PeerRequest, _ take: Taking?) async throws -> PeerAnswer {
         do {
-            try await untilLoggedIn()
+            try await waitUntilLoggedIn()
             let shown = try await credentials()
             let answer = try await sendOnce(request, shown, take)
             guard answer.status == 401, try await mayLogInAgain(shown) else { return cleaned(answer) }
-            try await untilLoggedIn()
+            try await waitUntilLoggedIn()
             return cleaned(try await sendOnce(request, try await credentials(), take))
         } catch var error as ReplicationError {
             // A server's message may repeat what was sent to it.

@@ -76,7 +76,7 @@ public final class IAMTokens: Sendable {
         guard let text = json?["access_token"]?.asString, !text.isEmpty, HeaderList.isSendable("Authorization", text) else {
             throw ReplicationError(domain: .http, code: 502, message: "\(url): the answer has no access_token", remedy: "check authenticator.iam_url")
         }
-        return keeper.token(text, life: json?["expires_in"]?.asInt64 ?? TokenKeeper.usualLife)
+        return keeper.token(text, life: json?["expires_in"]?.asInt64 ?? TokenKeeper.defaultTokenLife)
     }
 
     private func refusal(_ answer: HTTPClient.Response, _ json: JSONValue?) -> ReplicationError {

@@ -114,7 +114,7 @@ extension DatabasePeer {
         }
     }
 
-    func untilLoggedIn() async throws {
+    func waitUntilLoggedIn() async throws {
         while true {
             let opening = login.withLock { login -> SharedWork<Bool>? in
                 switch login {

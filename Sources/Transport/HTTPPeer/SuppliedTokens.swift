@@ -31,11 +31,11 @@ public final class SuppliedTokens: Sendable {
         switch await source.token(replicator: replicator, remote: remote) {
         case .success(let token):
             let life = token.seconds.map { Int64(min(max($0, 0), Double(TokenKeeper.longestLife))) }
-            return .success(keeper.token(token.text, cookie: token.cookie, life: life ?? TokenKeeper.usualLife))
+            return .success(keeper.token(token.text, cookie: token.cookie, life: life ?? TokenKeeper.defaultTokenLife))
         case .failure(let failure):
             let (what, hook) = source.givesSessions ? ("session", "get_session") : ("token", "token")
             var error = ReplicationError(domain: .http, code: 503, message: "the plugin \(failure.plugin) gave no \(what): \(failure.kind): \(failure.message)")
-            error.ownRemedy = "fix the plugin: nightjar plugin run \(failure.plugin) \(hook) shows what it returns"
+            error.specificRemedy = "fix the plugin: nightjar plugin run \(failure.plugin) \(hook) shows what it returns"
             return .failure(error)
         }
     }

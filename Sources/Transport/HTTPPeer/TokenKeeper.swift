@@ -21,7 +21,7 @@ final class TokenKeeper: Sendable {
     }
 
     /// `token_life`: assumed lifetime in seconds of a token that does not state it.
-    static let usualLife: Int64 = 600
+    static let defaultTokenLife: Int64 = 600
 
     /// Seconds; even a token with a longer lifetime is requested anew after this.
     static let longestLife: Int64 = 86_400

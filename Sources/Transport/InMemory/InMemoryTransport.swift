@@ -114,11 +114,11 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
         if outstanding > limits.writeHighWatermark { writable = false }
         if !passed.isEmpty {
             let delivered = passed
-            onTheWay { peer.arrived(delivered) }
+            deliverLater { peer.arrived(delivered) }
         }
         if isCut {
             let cut = ConnectionEnd(code: CloseFrame.abnormal, reason: "the in-memory connection was cut", initiatedLocally: false)
-            onTheWay { peer.ended(cut) }
+            deliverLater { peer.ended(cut) }
             ended(cut)
         } else if outstanding > limits.outboundBytes {
             close(code: 4001, reason: "\(outstanding) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)")
@@ -135,7 +135,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     public func close(code: UInt16, reason: String) {
         onLoop {
             guard self.end == nil, let peer = self.peer else { return }
-            self.onTheWay { peer.ended(ConnectionEnd(code: code, reason: reason, initiatedLocally: false)) }
+            self.deliverLater { peer.ended(ConnectionEnd(code: code, reason: reason, initiatedLocally: false)) }
             self.ended(ConnectionEnd(code: code, reason: reason, initiatedLocally: true))
         }
     }
@@ -143,7 +143,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     public func drop() {
         onLoop {
             guard self.end == nil, let peer = self.peer else { return }
-            self.onTheWay {
+            self.deliverLater {
                 peer.ended(
                     ConnectionEnd(code: CloseFrame.abnormal, reason: "the connection ended without a CLOSE frame", initiatedLocally: false))
             }
@@ -158,7 +158,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     }
 
     /// Runs something at the other end, always in a later tick of its loop, so that no end is called from within its own `write`.
-    private func onTheWay(_ work: @escaping @Sendable () -> Void) {
+    private func deliverLater(_ work: @escaping @Sendable () -> Void) {
         guard let target = peer?.eventLoop else { return }
         if let latency = faults.latency {
             target.scheduleTask(in: latency, work)

@@ -29,7 +29,7 @@ package enum ListenAddresses {
         if let address = try? SocketAddress(ipAddress: bare, port: port) { return ([HTTPListener.Address(address)], false) }
         if NetworkInterfaces.exists(interface) {
             guard let addresses = try current(of: interface) else {
-                throw untold(interface)
+                throw addressesUnknown(interface)
             }
             let withPort = addresses.map { address in
                 var address = address
@@ -41,7 +41,7 @@ package enum ListenAddresses {
         do {
             let addresses = try await NIOThreadPool.singleton.runIfActive { try SystemResolver.resolve(host: interface, port: port) }
             return (addresses.enumerated().map { HTTPListener.Address($1, isOptional: $0 > 0) }, false)
-        } catch let error as ResolverError where !error.isTemporary || isPerhapsInterface(interface) {
+        } catch let error as ResolverError where !error.isTemporary || mayBeInterface(interface) {
             let known = NetworkInterfaces.all().map(\.interface).reduce(into: [String]()) { if !$0.contains($1) { $0.append($1) } }
             let others = "interfaces with an address are \(known.isEmpty ? "none" : known.joined(separator: ", "))"
             throw ReplicationError(
@@ -53,9 +53,9 @@ package enum ListenAddresses {
     }
 
     /// In doubt, a word counts as the name of a missing interface rather than a host name.
-    static func isPerhapsInterface(_ word: String) -> Bool { word.utf8.count < Int(IF_NAMESIZE) && !word.utf8.contains(UInt8(ascii: ".")) }
+    static func mayBeInterface(_ word: String) -> Bool { word.utf8.count < Int(IF_NAMESIZE) && !word.utf8.contains(UInt8(ascii: ".")) }
 
-    static func untold(_ interface: String) -> ReplicationError {
+    static func addressesUnknown(_ interface: String) -> ReplicationError {
         ReplicationError(network: .addressNotAvailable, message: "the system does not say which addresses the network interface \(interface) has")
     }
 

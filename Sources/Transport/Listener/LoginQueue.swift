@@ -112,14 +112,14 @@ package final class LoginQueue: Sendable {
         let own = lane.lines.firstIndex { $0.origin.utf8.elementsEqual(login.origin.utf8) }
         if let own, lane.lines[own].count >= limits.waitingPerAddress {
             let refusal = Refusal.full(limit: "waiting_logins_per_address", value: limits.waitingPerAddress)
-            guard let victim = Self.giveWay(in: own, to: login, &lane) else { return (ticket, refusal) }
+            guard let victim = Self.yieldPlace(in: own, to: login, &lane) else { return (ticket, refusal) }
             out = (victim, refusal)
         } else if lane.waiting >= limits.waiting {
             let refusal = Refusal.full(limit: "waiting_logins", value: limits.waiting)
             let mine = own.map { lane.lines[$0].count } ?? 0
             guard let longest = lane.lines.indices.max(by: { lane.lines[$0].count < lane.lines[$1].count }),
                 lane.lines[longest].count > mine + 1 || longest == own,
-                let victim = Self.giveWay(in: longest, to: login, &lane)
+                let victim = Self.yieldPlace(in: longest, to: login, &lane)
             else { return (ticket, refusal) }
             out = (victim, refusal)
         }
@@ -129,7 +129,7 @@ package final class LoginQueue: Sendable {
 
     /// Evicts the newest login of the user with most in the line, unless this login's own user would then have as many. So a user with a
     /// single login in the line keeps his place, however many others arrive.
-    private static func giveWay(in index: Int, to login: LoginGuard.Login, _ lane: inout Lane) -> Ticket? {
+    private static func yieldPlace(in index: Int, to login: LoginGuard.Login, _ lane: inout Lane) -> Ticket? {
         let users = lane.lines[index].users
         guard let longest = users.indices.max(by: { users[$0].tickets.count < users[$1].tickets.count }) else { return nil }
         if lane.lines[index].origin.utf8.elementsEqual(login.origin.utf8) {

@@ -50,12 +50,12 @@ struct UpgradeResponder: Sendable {
         let decision = await delegate.authorize(upgradeRequest)
         switch decision {
         case .refuse(let status, let reason, let headers):
-            place.giveBack()
+            place.relinquish()
             throw refused(status, reason, headers)
         case .accept(let chosen, let context):
             let protocolName = chosen ?? offer.selectedProtocol
             guard offer.offeredProtocols.contains(where: { $0.utf8.elementsEqual(protocolName.utf8) }) else {
-                place.giveBack()
+                place.relinquish()
                 logger.error("the delegate chose a protocol that was not offered", metadata: ["protocol": "\(protocolName)"])
                 throw refused(500, "internal error in the choice of the protocol")
             }
@@ -77,14 +77,14 @@ struct UpgradeResponder: Sendable {
                     side: .server, channel: channel, protocolName: protocolName, peerDescription: request.remoteAddress,
                     securePeer: request.securePeer, correlationID: correlation, peerHasBothNames: peerHasBothNames, heartbeat: configuration.heartbeat,
                     limits: configuration.limits,
-                    onEnd: { _ in place.giveBack() })
+                    onEnd: { _ in place.relinquish() })
                 guard place.hold(connection) else { throw HTTPError(503, "the listener is stopping") }
                 return ProtocolUpgrade.Takeover(handler: connection) {
                     connection.begin()
                     delegate.accepted(connection, request: request, context: context)
                 }
             },
-            abandoned: { place.giveBack() })
+            abandoned: { place.relinquish() })
     }
 
     /// A refused upgrade ends its connection.

@@ -126,7 +126,7 @@ public final class WebSocketListener: Sendable {
         var current: [SocketAddress] = []
         do throws(ReplicationError) {
             guard let listed = try ListenAddresses.current(of: interface) else {
-                if boundAddresses.isEmpty { following.obstacle = ListenAddresses.untold(interface) }
+                if boundAddresses.isEmpty { following.obstacle = ListenAddresses.addressesUnknown(interface) }
                 return following
             }
             current = listed

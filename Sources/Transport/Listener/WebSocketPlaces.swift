@@ -8,7 +8,7 @@ final class WebSocketPlaces: Sendable {
 
         fileprivate init(_ places: WebSocketPlaces) { self.places = places }
 
-        deinit { giveBack() }
+        deinit { relinquish() }
 
         /// The connection takes over the place. False if the listener is stopping, because the stop would not
         /// see the connection.
@@ -21,7 +21,7 @@ final class WebSocketPlaces: Sendable {
         }
 
         /// Frees the place. May be called more than once.
-        func giveBack() {
+        func relinquish() {
             places.state.withLock { _ = $0.taken.removeValue(forKey: ObjectIdentifier(self)) }
         }
     }

@@ -43,7 +43,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     private var phase = Phase.open
     private var encoder: WebSocketEncoder
     private var reader: WebSocketReader
-    private var (toldUnfinished, goesOn) = (0, false)
+    private var (reportedUnfinished, goesOn) = (0, false)
     private var end: ConnectionEnd?
     private var undeliveredEnd: ConnectionEnd?
     private var lastSystemError: String?
@@ -188,24 +188,24 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
             reader.forget()
             return drop(ConnectionEnd(code: CloseFrame.abnormal, reason: "the connection ended before everything it had brought was processed", initiatedLocally: false))
         }
-        tellUnfinished()
+        reportUnfinished()
         if reader.hasControl { handleControl() }
     }
 
-    private func tellUnfinished() {
+    private func reportUnfinished() {
         let unfinished = reader.unfinishedBytes
-        guard unfinished != toldUnfinished else { return }
-        toldUnfinished = unfinished
+        guard unfinished != reportedUnfinished else { return }
+        reportedUnfinished = unfinished
         receiver?.holds(unfinishedBytes: unfinished)
     }
 
     public func channelReadComplete(context: ChannelHandlerContext) {
         deliver()
-        goOnLater()
+        resumeLater()
     }
 
     /// The next messages are processed after other connections on the event loop have had their turn.
-    private func goOnLater() {
+    private func resumeLater() {
         guard !reader.isEmpty, !goesOn, isReading || phase != .open else { return }
         goesOn = true
         executionContext.executeAfterIO { self.goOn() }
@@ -215,7 +215,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         goesOn = false
         guard phase != .closed, isReading || phase != .open else { return }
         reader.goOn()
-        tellUnfinished()
+        reportUnfinished()
         if reader.hasControl { handleControl() }
         deliver()
         readOn()
@@ -223,7 +223,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     /// Data that has already been read comes first.
     private func readOn() {
-        if !reader.isEmpty { return goOnLater() }
+        if !reader.isEmpty { return resumeLater() }
         guard holdsRead, isReading || phase != .open else { return }
         holdsRead = false
         context?.read()

@@ -26,7 +26,7 @@ struct FindScenario {
             defer { database.close() }
             guard let collection = database.collection(.default) else { throw BenchError("no default collection") }
             _ = try await database.write { try $0.createIndex(collection, design: "_design/bench", name: "site", definition) }
-            try await database.tendIndexes()
+            try await database.maintainIndexes()
             let start = Stopwatch()
             try await Insertion.save(readings, in: database)
             withIndex.append(Double(documents) / start.cost.seconds)

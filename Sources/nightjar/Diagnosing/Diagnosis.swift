@@ -138,7 +138,7 @@ struct Diagnosis: Sendable {
             }
             return [Self.judge(report, name)] + tombstones + quotas + clocks + Self.restoring(name, settings)
         } catch {
-            let isFull = (error as? StoreError)?.isNoRoomToOpen == true
+            let isFull = (error as? StoreError)?.isOutOfSpaceToOpen == true
             return [
                 Finding(
                     "store", .wrong, "database \(name): \(error)",

@@ -34,7 +34,7 @@ struct Doctor: Sendable {
         }
         let report: ConfigurationCheck.Report
         // Files that only the agent's user can read look broken to others, and nightjar check reports no more when run as that user.
-        let other = settings.knowsDataFolder ? AgentUser.adviceToOthers(data: settings.data.value) : nil
+        let other = settings.knowsDataFolder ? AgentUser.adviceForOtherUsers(data: settings.data.value) : nil
         do { report = try await ConfigurationCheck.run(settings, environment, found: found) } catch {
             return [Finding("configuration", .wrong, "\(error)", mend: other ?? "nightjar check")]
         }

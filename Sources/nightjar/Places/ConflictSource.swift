@@ -95,9 +95,9 @@ enum ConflictSource: Sendable {
         case .folders(let databases):
             for database in databases {
                 let access = try ConflictAccess(database, collection: scope.collection)
-                try await access.eachPending(limit: limit + 1, includeBodies: false) { for row in $0 { add(row, database.name) } }
+                try await access.forEachPending(limit: limit + 1, includeBodies: false) { for row in $0 { add(row, database.name) } }
                 guard !pendingOnly else { continue }
-                try await access.eachDecided(limit: limit + 1, includeBodies: false) { for row in $0 { add(row, database.name) } }
+                try await access.forEachDecided(limit: limit + 1, includeBodies: false) { for row in $0 { add(row, database.name) } }
             }
         }
         return found.withLock { $0 }
@@ -122,7 +122,7 @@ enum ConflictSource: Sendable {
         case .folders(let databases):
             for database in databases {
                 let access = try ConflictAccess(database, collection: scope.collection)
-                try await access.eachFound(text, limit: limit + 1) { for row in $0 { add(row, database.name) } }
+                try await access.forEachFound(text, limit: limit + 1) { for row in $0 { add(row, database.name) } }
             }
         }
         return found.withLock { $0 }
@@ -167,7 +167,7 @@ enum ConflictSource: Sendable {
         case .folders(let databases):
             for database in databases {
                 let access = try ConflictAccess(database, collection: scope.collection)
-                try await access.eachDecided(limit: last ?? .max, includeBodies: true, each)
+                try await access.forEachDecided(limit: last ?? .max, includeBodies: true, each)
             }
         }
     }

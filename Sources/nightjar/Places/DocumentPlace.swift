@@ -90,7 +90,7 @@ enum DocumentPlace: Sendable {
         }
         var access = try DocumentAccess(database, collection: collection)
         access.saves = FolderResolver.saves(settings, database, access.collection)
-        access.savesBy = { [collection = access.collection] in
+        access.saveDeciderFor = { [collection = access.collection] in
             FolderResolver.saves(by: PluginReference(plugin: $0), settings, database, collection)
         }
         access.validation = FolderValidation.of(settings, database, access.collection)
@@ -239,7 +239,7 @@ enum DocumentPlace: Sendable {
         switch self {
         case .agent(let client, let name):
             try await client.rows("/api/databases/\(PercentEncoding.encode(name))/unrouted") { try each(try JSONValue(stored: $0)) }
-        case .folder(let access): try await access.eachUnrouted { for row in $0 { try each(row) } }
+        case .folder(let access): try await access.forEachUnrouted { for row in $0 { try each(row) } }
         }
     }
 

@@ -22,7 +22,7 @@ enum RehearsalOfText {
                 var before: Int64?
                 while left > 0 {
                     var page: [JSONValue] = []
-                    try await access.eachDecided(before: before, limit: min(left, 50), includeBodies: true) { page += $0 }
+                    try await access.forEachDecided(before: before, limit: min(left, 50), includeBodies: true) { page += $0 }
                     guard let oldest = page.last?["number"]?.asInt64 else { break }
                     for conflict in page { outcomes.append(try await rehearsal.run(conflict).json) }
                     left -= page.count

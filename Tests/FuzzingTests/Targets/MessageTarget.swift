@@ -146,7 +146,7 @@ private struct FuzzedSession: ~Copyable {
     /// Looks at what was read; true if it has an answer to give.
     private mutating func see(_ event: DialectEvent) throws -> Bool {
         switch event {
-        case .readElsewhere(_, let read): return try see(read())
+        case .parseElsewhere(_, let read): return try see(read())
         case .refuse(let handle, let error):
             dialect.refuse(handle, error)
             return true

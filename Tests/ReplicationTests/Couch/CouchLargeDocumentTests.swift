@@ -41,7 +41,7 @@ struct CouchLargeDocumentTests {
     }
 
     @Test("where limits.memory has no room for a document, that one fails by name with the value it needs, and the others come")
-    func noRoom() async throws {
+    func outOfSpace() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
             grow(server, 3 << 20)
@@ -85,12 +85,12 @@ struct CouchLargeDocumentTests {
 
     @Test("room for a response is checked and reserved in one step, and the first response always gets it")
     func room() {
-        var atHand = AnswersAtHand()
+        var atHand = AnswersInProgress()
         #expect(atHand.take(90, most: 50) && !atHand.take(1, most: 50) && atHand.bytes == 90)
-        atHand.giveBack(90)
+        atHand.relinquish(90)
         #expect(atHand.take(30, most: 50) && atHand.take(20, most: 50) && !atHand.take(1, most: 50))
         atHand.add(10)
-        atHand.giveBack(60)
+        atHand.relinquish(60)
         #expect(atHand.bytes == 0)
     }
 

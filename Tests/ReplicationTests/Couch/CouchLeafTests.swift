@@ -112,7 +112,7 @@ struct CouchLeafTests {
             return HeldBytes.revision(doc("a"), rev("1-0000"), RevisionHistory([]), nil, [], PeerBranches(isLoser: true, others: others))
         }
         #expect(cost(1_000) == cost(1))
-        var asked = AskedRows()
+        var asked = RequestedRows()
         for n in 0..<1_000 { asked.ask(RemoteSequence(json: "\(n)"), doc("a"), rev("1-\(n)000"), peerHad: .unknown) }
         let last = asked.giveUp(RemoteSequence(json: "999"))
         #expect((last?.offeredBefore.count ?? .max) < 100)

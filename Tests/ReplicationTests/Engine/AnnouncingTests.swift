@@ -45,8 +45,8 @@ import Testing
         push.on(.answered(list, [.wanted(known: []), .declined, .wanted(known: [])]))
         push.on(.acknowledged(doc("a")))
         push.on(.refused(doc("c"), http(503)))
-        func fate(_ id: String, _ sequence: SequenceNumber) -> UntakenDocuments.Fate { push.machine.untaken.fate(of: doc(id), at: sequence) }
-        #expect(fate("a", 1) == .taken && fate("b", 2) == .untaken(.declined) && fate("c", 3) == .untaken(.refused(http(503))))
+        func fate(_ id: String, _ sequence: SequenceNumber) -> DeclinedDocuments.Fate { push.machine.declinedDocuments.fate(of: doc(id), at: sequence) }
+        #expect(fate("a", 1) == .taken && fate("b", 2) == .notTaken(.declined) && fate("c", 3) == .notTaken(.refused(http(503))))
         // What was said of a revision says nothing of the next.
         #expect(fate("b", 4) == .taken)
         push.on(.storeChanged(newest: 4))
@@ -58,17 +58,17 @@ import Testing
         push.on(.storeChanged(newest: 5))
         push.on(.read(page(outgoing("d", 5))))
         push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
-        #expect(push.on(.keptThere(doc("d"), .held)).first == "report d ok")
-        #expect(fate("d", 5) == .untaken(.kept(KeptThere(.held, rev("1-a")))) && fate("d", 6) == .taken)
+        #expect(push.on(.keptByPeer(doc("d"), .held)).first == "report d ok")
+        #expect(fate("d", 5) == .notTaken(.kept(KeptByPeer(.held, rev("1-a")))) && fate("d", 6) == .taken)
         // What the peer began behind was dealt with before, unless it was taken after all.
-        var later = UntakenDocuments(limit: 10, behind: 3)
+        var later = DeclinedDocuments(limit: 10, behind: 3)
         later.taken(outgoing("b", 2))
         #expect(later.fate(of: doc("a"), at: 1) == .before && later.fate(of: doc("b"), at: 2) == .taken && later.fate(of: doc("d"), at: 4) == .taken)
         // As many as are remembered, and one.
-        var few = UntakenDocuments(limit: 1)
+        var few = DeclinedDocuments(limit: 1)
         few.note(outgoing("a", 1), .declined)
         few.note(outgoing("b", 2), .declined)
-        #expect(few.fate(of: doc("a"), at: 1) == .unknown && few.fate(of: doc("b"), at: 2) == .untaken(.declined))
+        #expect(few.fate(of: doc("a"), at: 1) == .unknown && few.fate(of: doc("b"), at: 2) == .notTaken(.declined))
     }
 
     /// Its marker ends a peer's one-shot subscription. A push of our own that has caught up continues with later changes.
@@ -134,7 +134,7 @@ import Testing
         push.on(.pulled([(doc("a"), rev("1-a"))]))
         #expect(push.on(.read(page(outgoing("a", 1), outgoing("a2", 2)))).first == "offer a2@1-a")
         var gone = outgoing("a", 3)
-        gone.news = .removed
+        gone.visibility = .removed
         // That it may no longer have the document is news all the same.
         #expect(push.on(.read(page(gone))).first == "offer a@1-a")
         push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
@@ -147,7 +147,7 @@ import Testing
         var push = PushRun(.announce)
         push.start()
         var gone = outgoing("a", 1)
-        gone.news = .revoked
+        gone.visibility = .revoked
         push.on(.read(page(gone)))
         let list = push.list ?? ListID(number: 0)
         push.on(.pulled([(doc("a"), rev("2-b"))]))
@@ -189,7 +189,7 @@ import Testing
         var (other, child) = (outgoing("a", 2, "3-c"), outgoing("a", 2, "3-c"))
         (other.history, child.history) = ([rev("2-c"), rev("1-a")], [rev("2-b"), rev("1-a")])
         var gone = sent
-        gone.news = .revoked
+        gone.visibility = .revoked
         func isGivenUp(_ document: OutgoingDocument, next: [OutgoingDocument], _ style: PushStyle = .announce, filter: Bool = false) -> Bool {
             var push = PushRun(style, filter: filter)
             push.machine.nextPage = next.isEmpty ? nil : PushPage(documents: next)

@@ -30,13 +30,13 @@ import Testing
         #expect(push.on(.refused(doc("a"), clock)) == ["await a \(time)", "report a 4", "list a@1-a"])
         push.on(.listed([doc("a")]))
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.machine.isIdle)
-        #expect(push.on(.timeHasCome([doc("a")])) == ["again a"])
+        #expect(push.on(.retryTimeReached([doc("a")])) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [document])) == ["offer a@1-a"])
         let list = push.list ?? ListID(number: 0)
         // It has come meanwhile in another way.
         #expect(push.on(.answered(list, [.has])).contains("note a@1-a"))
         document.peerVersion = rev("1-a")
-        #expect(push.on(.timeHasCome([doc("a")])).contains("again a"))
+        #expect(push.on(.retryTimeReached([doc("a")])).contains("again a"))
         #expect(!push.on(.readAgain([doc("a")], [document])).contains { $0.hasPrefix("offer") })
     }
 
@@ -44,7 +44,7 @@ import Testing
         let made = try sent()
         var push = made.push
         push.on(.refused(doc("a"), clock))
-        #expect(push.on(.timeHasCome([doc("a")])) == [])
+        #expect(push.on(.retryTimeReached([doc("a")])) == [])
         #expect(push.on(.listed([doc("a")])) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [made.document])) == ["offer a@1-a"])
         push.on(.answered(push.list ?? ListID(number: 0), [.has]))
@@ -55,7 +55,7 @@ import Testing
         let made = try sent(.announce)
         var push = made.push
         #expect(push.on(.refused(doc("a"), clock)) == ["await a \(time)", "report a 4"])
-        #expect(push.on(.timeHasCome([doc("a")])) == ["again a"])
+        #expect(push.on(.retryTimeReached([doc("a")])) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [made.document])).first == "offer a@1-a")
     }
 

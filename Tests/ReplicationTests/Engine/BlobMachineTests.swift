@@ -93,7 +93,7 @@ import Testing
         run.on(.written(run.at(1), bytes: 2))
         #expect(run.on(.ended(run.at(1))) == ["install 1"])
         // What was there before was another's, or altered on the disk.
-        #expect(run.on(.joinedWrongly(run.at(1))) == ["begin 1 anew"])
+        #expect(run.on(.assembledWrongly(run.at(1))) == ["begin 1 anew"])
         #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d1"])
         #expect(run.on(.bytesArrived(run.at(1), bytes(5))) == ["write 1 5"])
         run.on(.ended(run.at(1)))

@@ -49,7 +49,7 @@ import Testing
         pull.on(.stored(pull.batch, [.stored(.alreadyPresent)]))
         #expect(pull.on(.blobsFetched(fetch, nil)) == ["judge a@1-a"])
         let answer = pull.atHand.first?.answer
-        #expect(answer?.verdict == .pass && answer?.isBy("f", "1") == true && answer?.isBy("f", "2") == false && answer?.isBy("g", "1") == false)
+        #expect(answer?.verdict == .pass && answer?.wasJudgedBy("f", "1") == true && answer?.wasJudgedBy("f", "2") == false && answer?.wasJudgedBy("g", "1") == false)
         #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["store a@1-a"])
         pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0 && pull.released == ["0 refused, 1 staying"])
@@ -57,7 +57,7 @@ import Testing
 
     /// For a filter without a version, nobody can say that it would decide the same.
     @Test func aWordWithoutAVersionCountsOnce() {
-        #expect(!FilterAnswer(verdict: .pass, plugin: "f", version: "").isBy("f", ""))
+        #expect(!FilterAnswer(verdict: .pass, plugin: "f", version: "").wasJudgedBy("f", ""))
     }
 
     @Test func aLaterRevisionOfTheDocumentWaitsWithWhatWasSaidOfIt() {
@@ -105,7 +105,7 @@ import Testing
         var pull = PullRun.batch([film(1, 1, 2)], filter: true)
         pull.on(.judged(pull.batch, [.replace(body(2))], plugin: "f", version: "1"))
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge film@1-a"])
-        #expect(pull.atHand.first?.asItCame?.body == body(1, 2))
+        #expect(pull.atHand.first?.asReceived?.body == body(1, 2))
         // It lets pass all that came: what is not here yet is fetched.
         #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "2")) == ["fetch film@1-a"])
         #expect(pull.released == ["0 refused, 1 staying"])
@@ -143,7 +143,7 @@ import Testing
         let whole = "{\"_attachments\":{\"x\":{\"digest\":\"\(digest(1).text)\",\"length\":1,\"stub\":true}}}"
         #expect(pull.on(.attachmentsBrought(pull.fetch, .success(Array(whole.utf8)))) == ["fetch a@1-a"])
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge a@1-a"])
-        #expect(pull.atHand.first?.answer?.isBy("f", "1") == true)
+        #expect(pull.atHand.first?.answer?.wasJudgedBy("f", "1") == true)
         #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["store a@1-a"])
         pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)

@@ -83,9 +83,9 @@ import Testing
         #expect(document.sequenceJSON == "\"7:12:3\"")
         document.isDeleted = true
         #expect(document.changeFlags.bits == 1)
-        document.news = .removed
+        document.visibility = .removed
         #expect(document.changeFlags.bits == 5)
-        (document.news, document.isDeleted) = (.revoked, false)
+        (document.visibility, document.isDeleted) = (.revoked, false)
         #expect(document.changeFlags.bits == 2)
         document.goesByBody = true
         #expect(document.changeFlags.bits == 0)

@@ -61,7 +61,7 @@ import Testing
 
     /// A server that sends what was not offered gets round the selection of documents, and what it sends under another's sequence round that one.
     @Test func aRevisionThatNobodyAskedForIsRefused() {
-        var pull = PullRun(documentIDs: [doc("a")], takesOnlyWhatWasAskedFor: true)
+        var pull = PullRun(documentIDs: [doc("a")], refusesUnsolicited: true)
         pull.offer(row(1, "a"))
         #expect(pull.on(.arrived(received(7, "evil"))).contains { $0.hasPrefix("settle 7") })
         #expect(pull.machine.bufferedBytes == 0 && pull.counts.total == 1 && pull.through == nil && !pull.machine.isDrained)
@@ -221,7 +221,7 @@ import Testing
 
     /// A peer that sends something newer than what it offered leaves nothing behind.
     @Test func whatComesInPlaceOfWhatWasOfferedEndsIt() {
-        var asked = AskedRows()
+        var asked = RequestedRows()
         asked.ask(RemoteSequence(json: "1"), doc("a"), rev("1-a"), peerHad: .none)
         asked.ask(RemoteSequence(json: "2"), doc("a"), rev("2-a"), peerHad: .none)
         for sequence in 1...2 { _ = asked.arrived(received(sequence, "a", "7-a")) }
@@ -243,7 +243,7 @@ import Testing
         #expect(pull.last.map(\.words) == ["store a@1-a"])
         #expect(pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))])).last == "take away a")
         #expect(pull.through == "1")
-        #expect(pull.on(.takenAway([TakenAway(removal: Removal(id: doc("a"), sequence: RemoteSequence(json: "2")), end: .purged)])) == ["report a removed", "read list"])
+        #expect(pull.on(.removalsArrived([RemovalOutcome(removal: Removal(id: doc("a"), sequence: RemoteSequence(json: "2")), end: .purged)])) == ["report a removed", "read list"])
         #expect(pull.machine.counts.accessRemoved == 1)
         #expect(pull.through == "2" && pull.counts.completed == 2)
     }
@@ -255,7 +255,7 @@ import Testing
         #expect(pull.on(.checked(pull.batch, [.checked(checked(1, "a", isRemoval: true))])) == ["take away a"])
         #expect(pull.through == nil && !pull.machine.isDrained)
         let removal = Removal(id: doc("a"), sequence: RemoteSequence(json: "1"), replyTo: AnswerHandle(number: 1))
-        #expect(pull.on(.takenAway([TakenAway(removal: removal, end: .purged)])) == ["settle 1", "report a removed"])
+        #expect(pull.on(.removalsArrived([RemovalOutcome(removal: removal, end: .purged)])) == ["settle 1", "report a removed"])
         #expect(pull.through == "1" && pull.machine.isDrained && pull.counts.completed == pull.counts.total)
     }
 

@@ -12,7 +12,7 @@ struct PullRun {
 
     init(
         passive: Bool = false, filter: Bool = false, sync: Bool = false, resolver: Bool = true, refusesPush: Bool = false,
-        documentIDs: Set<DocumentID>? = nil, takesOnlyWhatWasAskedFor: Bool = false, largestBody: Int = StoreLimits.maxBodyBytes,
+        documentIDs: Set<DocumentID>? = nil, refusesUnsolicited: Bool = false, largestBody: Int = StoreLimits.maxBodyBytes,
         heldBefore: Set<DocumentID> = [], _ change: (inout ReplicationLimits) -> Void = { _ in }
     ) {
         var limits = ReplicationLimits()
@@ -21,7 +21,7 @@ struct PullRun {
             collection: .default, role: passive ? .passive(refusesPush: refusesPush) : .active,
             hasFilter: filter, hasSyncFunction: sync, hasResolver: resolver, keepsLists: !passive, documentIDs: documentIDs,
             limits: limits)
-        (settings.takesOnlyWhatWasAskedFor, settings.heldBefore) = (takesOnlyWhatWasAskedFor, heldBefore)
+        (settings.refusesUnsolicited, settings.heldBefore) = (refusesUnsolicited, heldBefore)
         settings.largestBody = largestBody
         machine = PullMachine(settings)
         if !passive { machine.subscribe(since: nil) }
@@ -126,7 +126,7 @@ extension PullAction {
         case .keep(_, let held): "keep \(held.map(\.revision).names)"
         case .assign(_, let revisions): "assign \(revisions.names)"
         case .store(_, let revisions, _, _): "store \(revisions.map(\.revision).names)"
-        case .takeAway(let removals): "take away \(removals.map(\.id.text).joined(separator: " "))"
+        case .applyRemovals(let removals): "take away \(removals.map(\.id.text).joined(separator: " "))"
         case .settle(let handle, .stored): "settle \(handle.number)"
         case .settle(let handle, .alreadyHere): "settle \(handle.number) here"
         case .settle(let handle, .kept(let reason)): "settle \(handle.number) \(reason.rawValue)"
@@ -134,14 +134,14 @@ extension PullAction {
         case .decide(let ids): "decide \(ids.map(\.text).joined(separator: " "))"
         case .readHeld(let after): "held\(after.map { " \($0)" } ?? "")"
         case .readConflicts(let after): "conflicts\(after.map { " \($0)" } ?? "")"
-        case .tellPush(let revisions): "tell push \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
-        case .tellPushOfRefusal(let revisions): "tell push of refusal \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
-        case .tellPushOfDecision: "tell push"
+        case .notifyPush(let revisions): "tell push \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
+        case .notifyPushOfRefusal(let revisions): "tell push of refusal \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
+        case .notifyPushOfDecision: "tell push"
         case .startFlushTimer: "flush timer"
         case .report(let event): "report \(event.id) \(event.error.map { "\($0.code)" } ?? (event.isAccessRemoved ? "removed" : "ok"))"
-        case .comeBackLater: "come back"
-        case .lookForRoom(let bytes): "look for room for \(bytes)"
-        case .comeBackNow: "come back now"
+        case .reconnectLater: "come back"
+        case .checkForRoom(let bytes): "look for room for \(bytes)"
+        case .reconnectNow: "come back now"
         case .warn: "warn"
         case .fail: "fail"
         }

@@ -221,7 +221,7 @@ import Testing
         var push = PushRun()
         push.start()
         var document = outgoing("a", 1, "2-a", peer: "1-x")
-        document.peersEnd = BranchEnd(version: rev("2-y"), history: [rev("1-x")])
+        document.peerBranchEnd = BranchEnd(version: rev("2-y"), history: [rev("1-x")])
         #expect(push.on(.read(page(document))).first == "offer a@2-y")
         let list = push.list ?? ListID(number: 0)
         push.on(.read(end(1)))

@@ -45,7 +45,7 @@ import Testing
         var here: Set<UInt64> = []
         var offered: [RowResult<OfferedRow>] = []
         /// How many of a hundred of the peer's revisions find no room here.
-        var noRoom = 0
+        var outOfSpace = 0
         /// What the pull's checkpoint claimed, looked at so far.
         var claimed: UInt64 = 0
         var wasComplete = false
@@ -95,7 +95,7 @@ import Testing
             case 6: due.append(.push(.filterChanged))
             case 7: due.append(.pull(.filterChanged))
             case 8: due.append(.push(.throttled(chance(50))))
-            default: due.append(.push(.noteNow))
+            default: due.append(.push(.recordNow))
             }
         }
 
@@ -111,7 +111,7 @@ import Testing
                     for (id, _) in revisions { if let version = lastOffered[id] { settled.insert(version) } }
                 }
                 switch event {
-                case .acknowledged(let id), .keptThere(let id, _), .refused(let id, _), .keptBack(let id, _, _), .withdrawn(let id): sent.remove(id)
+                case .acknowledged(let id), .keptByPeer(let id, _), .refused(let id, _), .keptBack(let id, _, _), .withdrawn(let id): sent.remove(id)
                 default: break
                 }
                 push.handle(event, &pushActions)
@@ -218,14 +218,14 @@ import Testing
             case .note(let batch): due.append(.push(.noted(batch)))
             case .startRetryTimer: due.append(.push(.retryIsDue))
             case .startRefusedTimer(let attempts, _): due.append(.push(.refusedAreDue(attempts: attempts)))
-            case .awaitTime(let id, _): due.append(.push(.timeHasCome([id])))
-            case .tellPull(let id, let version): due.append(.pull(.pushed(id, version)))
-            case .takeAway(let removals):
+            case .awaitTime(let id, _): due.append(.push(.retryTimeReached([id])))
+            case .notifyPull(let id, let version): due.append(.pull(.pushed(id, version)))
+            case .applyRemovals(let removals):
                 for each in removals {
                     here.insert(each.sequence?.integer ?? 0)
                     if sent.contains(each.id) { failure = "\(each.id) is taken away while the peer owes an answer about it" }
                 }
-                due.append(.pull(.takenAway(removals.map { TakenAway(removal: $0, end: .purged) })))
+                due.append(.pull(.removalsArrived(removals.map { RemovalOutcome(removal: $0, end: .purged) })))
             case .unlist, .unlistSettled, .announceCaughtUp, .watchRemovals, .report: break
             case .fail(let error): failure = "the push ends with \(error)"
             }
@@ -242,7 +242,7 @@ import Testing
                     }
                     let id = "d\(Int.random(in: 0..<12, using: &random))"
                     let isRemoved = chance(10)
-                    let isDeletion = !isRemoved && chance(noRoom)
+                    let isDeletion = !isRemoved && chance(outOfSpace)
                     return .row(row(Int(remote), id, "\(remote)-x", isDeletion: isDeletion, isAccessRemoved: isRemoved))
                 }
                 offered = rows
@@ -283,9 +283,9 @@ import Testing
                 due.append(.pull(.insertion(.kept(batch))))
             case .store(let batch, let revisions, _, _):
                 let full = StoreError.diskFull(path: "db", detail: "the quota is reached")
-                if chance(noRoom / 4) { return due.append(.pull(.insertion(.failed(batch, full)))) }
+                if chance(outOfSpace / 4) { return due.append(.pull(.insertion(.failed(batch, full)))) }
                 let outcomes = revisions.map { each -> StoreOutcome in
-                    if chance(noRoom) { return .failed(full) }
+                    if chance(outOfSpace) { return .failed(full) }
                     here.insert(each.revision.sequence?.integer ?? 0)
                     return .stored(
                         chance(30)
@@ -293,18 +293,18 @@ import Testing
                             : .inserted(sequence: 1))
                 }
                 due.append(.pull(.insertion(.stored(batch, outcomes))))
-            case .takeAway(let removals): due.append(.push(.takenAway(removals)))
+            case .applyRemovals(let removals): due.append(.push(.removalsArrived(removals)))
             case .decide(let ids):
                 due.append(.pull(.decided(ids.map { ConflictDecider.Outcome(id: $0, failure: nil, isDecided: true) })))
             case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))
             case .readConflicts: due.append(.pull(.conflictsRead(ConflictDecider.Page(ids: []))))
-            case .tellPush(let revisions): due.append(.push(.pulled(revisions)))
-            case .tellPushOfRefusal(let revisions): due.append(.push(.met(revisions)))
-            case .tellPushOfDecision(let ids): due.append(.push(.decided(ids)))
+            case .notifyPush(let revisions): due.append(.push(.pulled(revisions)))
+            case .notifyPushOfRefusal(let revisions): due.append(.push(.met(revisions)))
+            case .notifyPushOfDecision(let ids): due.append(.push(.decided(ids)))
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
             case .fail(let error): failure = "\(error)"
-            case .lookForRoom: due.append(.pull(.roomLooked(isThere: chance(80))))
-            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .comeBackLater, .comeBackNow, .releaseBlobs, .bringAttachments: break
+            case .checkForRoom: due.append(.pull(.roomChecked(isThere: chance(80))))
+            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .reconnectLater, .reconnectNow, .releaseBlobs, .bringAttachments: break
             }
         }
 
@@ -377,11 +377,11 @@ import Testing
     }
 
     /// Also where there is no room for some, which no checkpoint passes, see ``World/check()``; any number of them hold the place of one row.
-    @Test(arguments: [0, 20]) func everythingThatBeginsEnds(_ noRoom: Int) {
+    @Test(arguments: [0, 20]) func everythingThatBeginsEnds(_ outOfSpace: Int) {
         let first = UInt64.random(in: 0..<1 << 32)
         for seed in first..<first + 60 {
             var world = World(seed: seed)
-            world.noRoom = noRoom
+            world.outOfSpace = outOfSpace
             world.live(through: 200, chance: 25)
             world.settle()
             let (push, pull) = (world.push, world.pull)

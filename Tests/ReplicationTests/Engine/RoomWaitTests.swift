@@ -63,23 +63,23 @@ import Testing
         #expect(pull.through == nil && pull.machine.isDrained && !pull.machine.isComplete && pull.counts.completed == 4 && pull.counts.total == 4)
         caughtUp(&pull)
         #expect(pull.machine.isComplete)
-        #expect(pull.on(.roomLooked(isThere: false)) == ["look for room for 2"])
-        #expect(pull.on(.roomLooked(isThere: true)) == ["come back now"])
+        #expect(pull.on(.roomChecked(isThere: false)) == ["look for room for 2"])
+        #expect(pull.on(.roomChecked(isThere: true)) == ["come back now"])
     }
 
     /// An operator who has made room need not wait another minute; if room comes and goes, connections become rare.
     @Test func roomIsGoneForWithinSecondsOnceTheWaitHasLasted() {
         var limits = ReplicationLimits()
         (limits.roomLookSeconds, limits.maximumRoomLookSeconds) = (3, 60)
-        var first = RoomLooks(limits, comebacks: 0)
+        var first = RoomChecks(limits, comebacks: 0)
         #expect(first.pause == 3)
         let isOver = first.looked(isThere: true)
         #expect(isOver)
-        var later = RoomLooks(limits, comebacks: 3)
+        var later = RoomChecks(limits, comebacks: 3)
         #expect(later.pause == 3)
         let looks = (0..<7).map { _ in later.looked(isThere: true) } + [false, false, true].map { later.looked(isThere: $0) }
         #expect(looks == Array(repeating: false, count: 9) + [true])
-        var last = RoomLooks(limits, comebacks: 40)
+        var last = RoomChecks(limits, comebacks: 40)
         let manyLooks = (0..<20).map { _ in last.looked(isThere: true) }
         #expect(manyLooks == Array(repeating: false, count: 19) + [true])
     }
@@ -89,7 +89,7 @@ import Testing
         var pull = waiting()
         #expect(pull.offer(row(3, "c"), row(4, "d", "2-d", isDeletion: true), row(5, "e", isAccessRemoved: true), row(6, "f")) == ["answer -+--", "take away e"])
         let removal = Removal(id: doc("e"), sequence: RemoteSequence(json: "5"))
-        pull.on(.takenAway([TakenAway(removal: removal, end: .purged)]))
+        pull.on(.removalsArrived([RemovalOutcome(removal: removal, end: .purged)]))
         pull.on(.arrived(received(4, "d", "2-d")))
         var deletion = checked(4, "d", "2-d")
         deletion.isDeleted = true
@@ -105,20 +105,20 @@ import Testing
     @Test func whatIsSmallerIsAskedFor() {
         var pull = PullRun()
         pull.offer(row(1, "a"))
-        pull.on(.noRoom(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
+        pull.on(.outOfSpace(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
         #expect(pull.offer(sized(2, "b", 10), sized(3, "c", 5_000), sized(4, "d", 0)) == ["answer +-+"])
-        pull.on(.noRoom(RemoteSequence(json: "4"), doc("d"), ReplicationError(store: full), bytes: 100))
+        pull.on(.outOfSpace(RemoteSequence(json: "4"), doc("d"), ReplicationError(store: full), bytes: 100))
         #expect(pull.offer(sized(5, "e", 99), sized(6, "f", 100)) == ["answer +-"])
         // The smallest can come as soon as there is room for it.
-        #expect(pull.on(.roomLooked(isThere: false)) == ["look for room for 100"])
+        #expect(pull.on(.roomChecked(isThere: false)) == ["look for room for 100"])
     }
 
     @Test func aStoreThatIsFullNeedNotRefuseEveryDocument() {
         var pull = PullRun { $0.insertionBatch = 2 }
         pull.offer(row(1, "a"), row(2, "b"), row(3, "c"))
-        pull.on(.noRoom(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
+        pull.on(.outOfSpace(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
         #expect(pull.offer(sized(4, "d", 0)) == ["answer +"])
-        pull.on(.noRoom(RemoteSequence(json: "2"), doc("b"), ReplicationError(store: full), bytes: 5_000))
+        pull.on(.outOfSpace(RemoteSequence(json: "2"), doc("b"), ReplicationError(store: full), bytes: 5_000))
         #expect(pull.offer(sized(5, "e", 0), row(6, "f", "2-f", isDeletion: true)) == ["answer -+"])
         // What gets in says that others may.
         pull.on(.withdrawn(RemoteSequence(json: "4")))
@@ -165,7 +165,7 @@ import Testing
     @Test func anAttachmentThatDoesNotFitIsWaitedForWithItsSize() {
         var pull = PullRun()
         pull.offer(row(1, "a"))
-        let words = pull.on(.noRoom(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
+        let words = pull.on(.outOfSpace(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
         caughtUp(&pull)
         #expect(words.contains("look for room for 5000") && pull.through == nil && pull.machine.isComplete)
     }

@@ -147,7 +147,7 @@ import Testing
         _ = feed.accept(end(2))
         feed.storeChanged(2)
         #expect(feed.isAtEnd)
-        feed.lookAgain()
+        feed.checkAgain()
         #expect(!feed.isAtEnd)
         // The next document waits for its channels.
         _ = feed.accept(FeedPage(next: FeedPosition(2), isEnd: false, isBlocked: true, newest: 3))

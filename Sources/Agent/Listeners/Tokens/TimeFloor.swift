@@ -58,7 +58,7 @@ final class TimeFloor: Sendable {
         guard (StoreLimits.earliestSeconds...Self.latest).contains(wall) else { return }
         let isKept = self.isKept()
         let running = Int64(clamping: (time.monotonicNanoseconds() &+ time.sleptNanoseconds()) / 1_000_000_000)
-        let isNews = state.withLock { state in
+        let shouldSave = state.withLock { state in
             let ahead = wall - running
             if state.steady.map({ abs($0.ahead - ahead) > Self.jump }) ?? true { state.steady = (ahead, running) }
             let isSteady = state.steady.map { running - $0.since >= Self.interval } ?? false
@@ -67,7 +67,7 @@ final class TimeFloor: Sendable {
             state.noted = wall
             return true
         }
-        guard isNews else { return }
+        guard shouldSave else { return }
         // Where the disk refuses, the next note is tried; others tell of the disk.
         _ = writing.withLock { _ in try? DurableFile.write(path, Array("\(wall)\n".utf8), writers: .thisProcess) }
     }

@@ -66,7 +66,7 @@ final class BlobDriver {
                 session.tell(blobs: .installed(transfer))
             } failed: { session, error in
                 // The data from the earlier connection may be the wrong part; this peer's document must not be given up for that.
-                if written.offset > 0, case StoreError.blobDigestMismatch? = error as? StoreError { return session.tell(blobs: .joinedWrongly(transfer)) }
+                if written.offset > 0, case StoreError.blobDigestMismatch? = error as? StoreError { return session.tell(blobs: .assembledWrongly(transfer)) }
                 session.blobs.failTransfer(transfer, error)
             }
         case .abandon(let transfer):

@@ -84,7 +84,7 @@ struct BlobServing {
         case .blobMissing?: session.dialect.refuse(handle, MessageError(code: 404, message: "no such blob: \(digest)"))
         // Refused like a missing blob: the document waits at the peer, and nothing else does. Locally, the store has already logged the error, naming
         // the file.
-        case let altered? where altered.isOfAlteredBlob: session.dialect.refuse(handle, MessageError(code: 404, message: altered.peerMessage))
+        case let altered? where altered.isAlteredBlob: session.dialect.refuse(handle, MessageError(code: 404, message: altered.peerMessage))
         default:
             session.log(error)
             session.dialect.refuse(handle, .busy)

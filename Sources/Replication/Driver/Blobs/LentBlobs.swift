@@ -7,21 +7,21 @@ import Interfaces
 /// Access was decided when the revision was sent, and the revision's body is in flight as well. The table is bounded by the revisions in flight,
 /// whose number and size are bounded.
 struct LentBlobs {
-    private var byTrip: [RevisionTrip: [BlobDigest]] = [:]
+    private var byInFlightRevision: [InFlightRevision: [BlobDigest]] = [:]
     private var trips: [BlobDigest: Int] = [:]
     /// Errors here for the blobs that the peer requested and did not get.
     private var faults: [BlobDigest: ReplicationError] = [:]
 
-    mutating func lend(_ blobs: [BlobDigest], _ trip: RevisionTrip) {
-        takeBack(trip)
+    mutating func lend(_ blobs: [BlobDigest], _ trip: InFlightRevision) {
+        reclaim(trip)
         if blobs.isEmpty { return }
-        byTrip[trip] = blobs
+        byInFlightRevision[trip] = blobs
         for digest in blobs { trips[digest, default: 0] += 1 }
     }
 
     /// The peer has answered the revision.
-    mutating func takeBack(_ trip: RevisionTrip) {
-        guard !byTrip.isEmpty, let blobs = byTrip.removeValue(forKey: trip) else { return }
+    mutating func reclaim(_ trip: InFlightRevision) {
+        guard !byInFlightRevision.isEmpty, let blobs = byInFlightRevision.removeValue(forKey: trip) else { return }
         for digest in blobs {
             guard let count = trips[digest] else { continue }
             trips[digest] = count > 1 ? count - 1 : nil
@@ -30,8 +30,8 @@ struct LentBlobs {
     }
 
     /// A push has ended: blobs that the peer still wants from it have to be requested for the document.
-    mutating func takeBack(slot: Int) {
-        for trip in byTrip.keys where trip.slot == slot { takeBack(trip) }
+    mutating func reclaim(slot: Int) {
+        for trip in byInFlightRevision.keys where trip.slot == slot { reclaim(trip) }
     }
 
     func contains(_ digest: BlobDigest) -> Bool { trips[digest] != nil }
@@ -42,7 +42,7 @@ struct LentBlobs {
     mutating func given(_ digest: BlobDigest) { if !faults.isEmpty { faults[digest] = nil } }
 
     /// Why the peer could not get all blobs of a revision, if that is known to be our fault.
-    func fault(_ trip: RevisionTrip) -> ReplicationError? {
-        faults.isEmpty ? nil : byTrip[trip]?.lazy.compactMap { faults[$0] }.first
+    func fault(_ trip: InFlightRevision) -> ReplicationError? {
+        faults.isEmpty ? nil : byInFlightRevision[trip]?.lazy.compactMap { faults[$0] }.first
     }
 }

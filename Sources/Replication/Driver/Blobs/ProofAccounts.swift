@@ -26,15 +26,15 @@ public final class ProofAccounts: Sendable {
 
     private let burst: Double
     private let perSecond: Double
-    private let mostAccounts: Int
-    private let mostFirsts: Int
+    private let maximumAccounts: Int
+    private let maximumFirstProofs: Int
     private let state = Mutex(State())
 
     public init(_ limits: ReplicationLimits = .init()) {
         burst = Double(limits.proofBytes)
         perSecond = Double(limits.proofBytesPerSecond)
-        mostAccounts = max(1, limits.proofAccounts)
-        mostFirsts = max(1, limits.firstProofs / 2)
+        maximumAccounts = max(1, limits.proofAccounts)
+        maximumFirstProofs = max(1, limits.firstProofs / 2)
     }
 
     /// Number of accounts remembered.
@@ -47,13 +47,13 @@ public final class ProofAccounts: Sendable {
             let first = First(account: name, digest: digest)
             if !state.newer.contains(first) {
                 let isFirst = !state.older.contains(first)
-                if state.newer.count >= mostFirsts { (state.older, state.newer) = (state.newer, []) }
+                if state.newer.count >= maximumFirstProofs { (state.older, state.newer) = (state.newer, []) }
                 state.newer.insert(first)
                 if isFirst { return true }
             }
             let left = state.accounts[name].map { credit($0, now) } ?? burst
             guard left >= min(Double(bytes), burst) else { return false }
-            if state.accounts[name] == nil, state.accounts.count >= mostAccounts { makeRoom(&state, now) }
+            if state.accounts[name] == nil, state.accounts.count >= maximumAccounts { makeRoom(&state, now) }
             state.accounts[name] = Account(credit: left - Double(bytes), refilledAt: now)
             return true
         }
@@ -66,7 +66,7 @@ public final class ProofAccounts: Sendable {
     /// Forgets the accounts that have their full credit again, and at least a tenth of all: those that lack the least.
     private func makeRoom(_ state: inout State, _ now: UInt64) {
         state.accounts = state.accounts.filter { credit($0.value, now) < burst }
-        let most = mostAccounts - max(1, mostAccounts / 10)
+        let most = maximumAccounts - max(1, maximumAccounts / 10)
         guard state.accounts.count > most else { return }
         let sorted = state.accounts.sorted { credit($0.value, now) > credit($1.value, now) }
         for (name, _) in sorted.prefix(state.accounts.count - most) { state.accounts[name] = nil }

@@ -54,7 +54,7 @@ struct PassiveRequests {
     }
 
     /// The accounts include the answers: returns their reservations.
-    mutating func takeRooms() -> [MemoryBudget.Reservation] {
+    mutating func takeReservations() -> [MemoryBudget.Reservation] {
         guard !rooms.isEmpty else { return [] }
         defer { rooms = [] }
         return rooms

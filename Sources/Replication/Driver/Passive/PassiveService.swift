@@ -35,7 +35,7 @@ struct PassiveService {
         let passive = all.of(collection.name)
         let hasResolver = passive.resolver != nil
         var settings = PullSettings(
-            collection: collection.name, role: .passive(refusesPush: session.whyNothingMayBePushed != nil), hasFilter: passive.pullFilter != nil,
+            collection: collection.name, role: .passive(refusesPush: session.pushRefusalReason != nil), hasFilter: passive.pullFilter != nil,
             hasSyncFunction: passive.syncFunction != nil, hasResolver: hasResolver, keepsLists: false, documentIDs: nil, limits: session.limits)
         settings.largestBody = session.database.maxBodyBytes
         let link = CollectionLink(
@@ -103,12 +103,12 @@ struct PassiveService {
         let place = ChannelPlace(parsing: subscription.since)
         var position = FeedPosition(place.sequence)
         let peer = session.channelPeer
-        source.tellsTombstones = peer == nil && link.pushFilter == nil
+        source.reportsTombstones = peer == nil && link.pushFilter == nil
         if let peer {
             position = FeedPosition(place.sequence, channels: place)
             source.channels = ChannelQuestion(
                 peer: peer, channels: channels, ids: subscription.documentIDs.map(Set.init), waitsForRoutes: passive.syncFunction != nil)
-            source.tells = Self.news(session.role.subprotocol(session.transport), wantsRevocations: subscription.wantsRevocations)
+            source.tells = Self.announcedChanges(session.role.subprotocol(session.transport), wantsRevocations: subscription.wantsRevocations)
         }
         link.source = source
         session.tell(link, pull: .peerPulls)
@@ -143,7 +143,7 @@ struct PassiveService {
         link.subscribedBytes = 0
         link.source.documentIDs = Optional.none
         link.source.channels?.ids = Optional.none
-        session.blobs.files.lent.takeBack(slot: link.slot)
+        session.blobs.files.lent.reclaim(slot: link.slot)
     }
 
     /// Records the channels that the authenticator reported for the peer, once per collection, before anything is asked about them.
@@ -186,11 +186,11 @@ struct PassiveService {
     }
 
     /// How a peer of this protocol generation is told of documents that it may no longer have.
-    private static func news(
+    private static func announcedChanges(
         _ subprotocol: Subprotocol, wantsRevocations: Bool
     ) -> @Sendable (OutgoingDocument) -> OutgoingDocument? {
         { document in
-            switch (document.news, subprotocol) {
+            switch (document.visibility, subprotocol) {
             case (.visible, _): return document
             case (_, .generation3), (_, .generation4): return wantsRevocations ? document : nil
             case (.removed, .generation2):

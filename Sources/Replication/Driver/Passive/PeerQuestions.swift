@@ -87,8 +87,8 @@ final class PeerQuestions {
     /// Answers up to this size are read in any case: everything that replicators store by themselves is far smaller.
     private static let smallAnswerBytes = 4 << 10
     /// Interval of the checks for room, and how often they are repeated: in that time, peers with unread answers disconnect or are evicted.
-    private static let answerPatienceMilliseconds = 100
-    private static let answerLooks = 20
+    private static let answerRoomCheckMilliseconds = 100
+    private static let answerRoomChecks = 20
 
     /// Reads for an answer. A thousand connections may do so at the same moment, before any answer is accounted for: so memory is reserved before the
     /// answer is read, and kept until the accounts include it.
@@ -123,12 +123,12 @@ final class PeerQuestions {
 
     /// Only this peer's requests wait in the meantime.
     private func waitForRoom(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, looks: Int) {
-        guard looks < Self.answerLooks else {
+        guard looks < Self.answerRoomChecks else {
             let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
             session.dialect.refuse(handle, MessageError(code: 503, message: message))
             return served()
         }
-        session.later(milliseconds: Self.answerPatienceMilliseconds) { session in
+        session.later(milliseconds: Self.answerRoomCheckMilliseconds) { session in
             guard case .passive(let passive) = session.role else { return }
             guard let room = AnswerRoom(bytes, session.memory) else { return session.questions.waitForRoom(bytes, request, handle, looks: looks + 1) }
             session.questions.serve(request, passive, room, looks: looks + 1)
@@ -162,7 +162,7 @@ final class PeerQuestions {
     private func served(_ room: MemoryBudget.Reservation? = nil) { waiting.served(room) }
 
     /// Releases the reservations of answers that the accounts include.
-    func endRooms() { _ = waiting.takeRooms() }
+    func releaseAnswerReservations() { _ = waiting.takeReservations() }
 
     func end() { waiting = PassiveRequests() }
 }

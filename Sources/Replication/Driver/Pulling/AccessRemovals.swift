@@ -10,9 +10,9 @@ struct AccessRemovals {
     let session: SessionDriver
 
 
-    func takeAway(_ removals: [Removal], _ link: CollectionLink) {
+    func applyRemovals(_ removals: [Removal], _ link: CollectionLink) {
         guard case .active(let active) = session.role, let remote = link.remote else {
-            return session.tell(link, pull: .takenAway(removals.map { TakenAway(removal: $0, end: .kept) }))
+            return session.tell(link, pull: .removalsArrived(removals.map { RemovalOutcome(removal: $0, end: .kept) }))
         }
         let (slot, collection, filter) = (link.slot, link.collection, link.pullFilter)
         // As in Couchbase Lite, a replicator of chosen documents does not purge.
@@ -32,25 +32,25 @@ struct AccessRemovals {
             }
         } then: { session, found in
             let (documents, edited) = (found.map(\.document), found.map(\.isEdited))
-            session.ask { () async -> [TakenAway] in
+            session.ask { () async -> [RemovalOutcome] in
                 let here = documents.compactMap { $0 }
                 let asked = purges && !here.isEmpty ? filter : nil
                 var verdicts = (await asked?.verdicts(here, context) ?? here.map { _ in .pass }).makeIterator()
                 return zip(zip(removals, documents), edited).map { each, isEdited in
                     let (removal, document) = each
-                    guard document != nil, let verdict = verdicts.next() else { return TakenAway(removal: removal, end: .absent) }
-                    guard purges else { return TakenAway(removal: removal, end: .kept) }
+                    guard document != nil, let verdict = verdicts.next() else { return RemovalOutcome(removal: removal, end: .absent) }
+                    guard purges else { return RemovalOutcome(removal: removal, end: .kept) }
                     switch verdict {
-                    case .pass where isEdited, .replace where isEdited: return TakenAway(removal: removal, end: .edited)
-                    case .pass, .replace: return TakenAway(removal: removal, end: .purged)
-                    case .reject: return TakenAway(removal: removal, end: .rejected(by: filter?.pluginName ?? ""))
-                    case .failed(let failure): return TakenAway(removal: removal, end: .failed(failure))
+                    case .pass where isEdited, .replace where isEdited: return RemovalOutcome(removal: removal, end: .edited)
+                    case .pass, .replace: return RemovalOutcome(removal: removal, end: .purged)
+                    case .reject: return RemovalOutcome(removal: removal, end: .rejected(by: filter?.pluginName ?? ""))
+                    case .failed(let failure): return RemovalOutcome(removal: removal, end: .failed(failure))
                     }
                 }
             } then: { session, taken in
                 let revisions = documents.map { $0?.revision }
                 session.write { transaction in
-                    var (ends, orphans) = ([TakenAway](), [Exclusion]())
+                    var (ends, orphans) = ([RemovalOutcome](), [Exclusion]())
                     for (var each, var revision) in zip(taken, revisions) {
                         if pushes, case .purged = each.end, let now = try transaction.row(collection, each.removal.id), now.revision != revision, !now.isDeleted {
                             // Edited while the filter was deciding.
@@ -66,11 +66,11 @@ struct AccessRemovals {
                     }
                     try transaction.exclude(collection, orphans)
                     return (ends, orphans.count)
-                } then: { (session, done: (ends: [TakenAway], orphans: Int)) in
+                } then: { (session, done: (ends: [RemovalOutcome], orphans: Int)) in
                     let link = session.links[slot]
                     if done.orphans > 0 { link.mayHaveOrphans = true }
-                    session.removals.logTaken(done.ends, orphans: done.orphans, collection.name)
-                    session.tell(link, pull: .takenAway(done.ends))
+                    session.removals.logRemoved(done.ends, orphans: done.orphans, collection.name)
+                    session.tell(link, pull: .removalsArrived(done.ends))
                 }
             }
         }
@@ -90,7 +90,7 @@ struct AccessRemovals {
     }
 
     /// One line for all of them: access may be revoked for thousands at once.
-    private func logTaken(_ taken: [TakenAway], orphans: Int, _ collection: CollectionName) {
+    private func logRemoved(_ taken: [RemovalOutcome], orphans: Int, _ collection: CollectionName) {
         let purged = taken.count { if case .purged = $0.end { true } else { false } }
         guard purged + orphans > 0 else { return }
         if purged > 0, case .active(let active) = session.role { active.replicator.purgeObserver(collection, purged) }
@@ -125,7 +125,7 @@ struct AccessRemovals {
             while true {
                 let page = try transaction.exclusions(collection, remote: remote, direction: .access, after: after, limit: limit)
                 count += page.count
-                for row in page where !row.plugin.isEmpty && row.error != TakenAway.keptByFilter && row.version != current {
+                for row in page where !row.plugin.isEmpty && row.error != RemovalOutcome.keptByFilter && row.version != current {
                     due.append(Removal(id: row.id))
                 }
                 guard page.count == limit, due.count < limit, let last = page.last else { return (count, due) }

@@ -19,7 +19,7 @@ struct ListReader {
     /// Lists up to this size are always parsed.
     private static let shortListBytes = 2 << 10
     /// Interval of the checks for room, and how often they are repeated: in that time, connections that hold memory end or are evicted.
-    private static let patienceMilliseconds = 50
+    private static let roomCheckIntervalMilliseconds = 50
     private static let looks = 40
 
     private func readWhenItFits(_ list: IncomingList, _ link: CollectionLink, looks: Int) {
@@ -29,7 +29,7 @@ struct ListReader {
             let message = "no memory for a list of \(list.body.readableBytes) bytes within limits.memory (\(session.memory.limit)); come back later"
             return session.tell(link, pull: .listRead(.failure(MessageError(code: 503, message: message))))
         }
-        session.later(milliseconds: Self.patienceMilliseconds) { $0.lists.readWhenItFits(list, $0.links[slot], looks: looks + 1) }
+        session.later(milliseconds: Self.roomCheckIntervalMilliseconds) { $0.lists.readWhenItFits(list, $0.links[slot], looks: looks + 1) }
     }
 
     /// Approximate memory of the rows: each starts with a bracket.

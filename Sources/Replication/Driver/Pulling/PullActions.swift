@@ -27,9 +27,9 @@ struct PullActions {
                 try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, hasOne: hasOne, onlyKnown: isBounded, naming: naming)
             } then: { session, needs in
                 let marks = session.links[slot].marks
-                let needs = zip(zip(needs, offers), acknowledged).map { ($0.0.believing(marks.isBelieved($0.1.id))).knowing($1, hasOne) }
+                let needs = zip(zip(needs, offers), acknowledged).map { ($0.0.believing(marks.isCredible($0.1.id))).knowing($1, hasOne) }
                 // So that the store knows it by the time the requested revisions are stored.
-                if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { session.tell(session.links[slot], push: .noteNow) }
+                if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { session.tell(session.links[slot], push: .recordNow) }
                 session.tell(session.links[slot], pull: .missing(needs))
             } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
         case .checkProposals(let proposals):
@@ -37,7 +37,7 @@ struct PullActions {
             check(proposals, link)
         case .answerChanges(let handle, let answers): session.dialect.answer(handle, changes: answers)
         case .answerProposals(let handle, let answers, let namesCurrent):
-            session.dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent, refusal: session.whyNothingMayBePushed)
+            session.dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent, refusal: session.pushRefusalReason)
         case .refuseList(let handle, let error): session.dialect.refuse(handle, error)
         case .check(let batch, let revisions):
             let unusualKeys = session.database.unusualKeys
@@ -69,8 +69,8 @@ struct PullActions {
             } failed: { $0.tell($0.links[slot], pull: .insertion(.failed(batch, $1))) }
         case .assign(let batch, let revisions): assign(batch, revisions, link)
         case .store(let batch, let revisions, let conflicts, let settlesHeld): session.writing.store(batch, revisions, conflicts, settlesHeld: settlesHeld, link)
-        case .takeAway(let removals) where !session.isPassive && link.push != nil: session.tell(link, push: .takenAway(removals))
-        case .takeAway(let removals): session.removals.takeAway(removals, link)
+        case .applyRemovals(let removals) where !session.isPassive && link.push != nil: session.tell(link, push: .removalsArrived(removals))
+        case .applyRemovals(let removals): session.removals.applyRemovals(removals, link)
         case .settle(let handle, let settlement): session.dialect.settle(handle, settlement)
         case .decide(let ids):
             guard let decider = link.resolver else { return }
@@ -92,24 +92,24 @@ struct PullActions {
         case .readHeld(let after):
             guard let remote = link.remote else { return }
             // For a peer that may have lost data, all are judged again, and are marked as such on the list.
-            let isSound = link.marks.areBelieved
+            let isSound = link.marks.areCredible
             let current = isSound ? link.pullFilter.map { ($0.pluginName, $0.version) } : nil
             session.read {
-                try HeldRevisions.page(collection, remote, after: after, unlessJudgedBy: current, mayBeLostThere: !isSound, $0)
+                try HeldRevisions.page(collection, remote, after: after, unlessJudgedBy: current, mayBeLostAtPeer: !isSound, $0)
             } then: { $0.tell($0.links[slot], pull: .heldRead($1)) }
         case .readConflicts(let after):
             guard let decider = link.resolver else { return }
             session.read { try decider.conflicted($0, after: after, limit: 200) } then: { $0.tell($0.links[slot], pull: .conflictsRead($1)) }
-        case .tellPush(let revisions): if link.push != nil { session.tell(link, push: .pulled(revisions)) }
-        case .tellPushOfRefusal(let revisions): if link.push != nil { session.tell(link, push: .met(revisions)) }
-        case .tellPushOfDecision(let ids): if link.push != nil { session.tell(link, push: .decided(ids)) }
+        case .notifyPush(let revisions): if link.push != nil { session.tell(link, push: .pulled(revisions)) }
+        case .notifyPushOfRefusal(let revisions): if link.push != nil { session.tell(link, push: .met(revisions)) }
+        case .notifyPushOfDecision(let ids): if link.push != nil { session.tell(link, push: .decided(ids)) }
         case .startFlushTimer:
             session.later(milliseconds: session.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
-        case .comeBackLater: session.reconnecting.comeBackLater()
-        case .lookForRoom(let bytes): session.reconnecting.lookForRoom(bytes, link)
-        case .comeBackNow: session.reconnecting.comeBack("reconnecting: there is room again for documents that did not fit")
+        case .reconnectLater: session.reconnecting.reconnectLater()
+        case .checkForRoom(let bytes): session.reconnecting.checkForRoom(bytes, link)
+        case .reconnectNow: session.reconnecting.requestReconnect("reconnecting: there is room again for documents that did not fit")
         case .report(let event):
-            if event.error?.isOfSizeHere == true { noteTooLarge(event.id, link) }
+            if event.error?.exceedsLocalSize == true { noteTooLarge(event.id, link) }
             session.reports.report(event)
         case .warn(let message): session.logger.warning("\(message)", metadata: ["peer": "\(session.transport.peerDescription)"])
         case .fail(let error): session.fail(error)
@@ -130,13 +130,13 @@ struct PullActions {
         let slot = link.slot
         guard let filter = link.pullFilter else { return }
         let (plugin, version) = (filter.pluginName, filter.version)
-        let known = revisions.map { $0.answer?.isBy(plugin, version) == true ? $0.answer?.verdict : nil }
+        let known = revisions.map { $0.answer?.wasJudgedBy(plugin, version) == true ? $0.answer?.verdict : nil }
         let open = zip(revisions, known).filter { $0.1 == nil }.map(\.0)
         if open.isEmpty {
             return session.tell(link, pull: .insertion(.judged(batch, known.compactMap { $0 }, plugin: plugin, version: version)))
         }
         let context = session.policyContext(link.collection.name, .pull)
-        let questions = open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: ($0.asItCame ?? $0).body) }
+        let questions = open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: ($0.asReceived ?? $0).body) }
         session.ask { await filter.verdicts(questions, context) } then: { session, verdicts in
             var next = verdicts.makeIterator()
             let all = known.map { $0 ?? next.next() ?? filter.missingVerdict }

@@ -35,7 +35,7 @@ enum RevisionChecking {
     /// Bytes of bodies checked before other batches get their turn.
     private static let turnBytes = 64 << 10
     /// Up to this many blobs are collected without reserving memory.
-    private static let fewNames = 40
+    private static let namesWithoutReservation = 40
 
     /// - Parameters:
     ///   - unusualKeys: what the database allows, see `DatabaseOptions.unusualKeys`.
@@ -47,7 +47,7 @@ enum RevisionChecking {
     ) async -> [CheckOutcome] {
         var outcomes: [CheckOutcome] = []
         outcomes.reserveCapacity(batch.count)
-        var (bytes, looks) = (0, MemoryBudget.mostLooks)
+        var (bytes, looks) = (0, MemoryBudget.maximumRoomChecks)
         while let revision = batch.next() {
             bytes += revision.body.readableBytes
             let names = countNames(revision)
@@ -72,9 +72,9 @@ enum RevisionChecking {
 
     /// Upper bound of the number of blobs it names; 0 if there are few.
     private static func countNames(_ revision: ReceivedRevision) -> Int {
-        guard revision.body.readableBytes > fewNames * BlobReferences.leastBytes else { return 0 }
+        guard revision.body.readableBytes > namesWithoutReservation * BlobReferences.leastBytes else { return 0 }
         let most = revision.body.withUnsafeReadableBytes { BlobReferences.most(in: $0.bindMemory(to: UInt8.self)) }
-        return most > fewNames ? most : 0
+        return most > namesWithoutReservation ? most : 0
     }
 
     /// For callers whose memory is bounded in another way.
@@ -92,29 +92,29 @@ enum RevisionChecking {
         let size = revision.body.readableBytes
         // If that could never be reserved for potential names, everything that work may use is reserved.
         var needed = names > 0 ? min(HeldBytes.names(names, in: size), memory.workLimit) : 0
-        var whatFor = names > 0 ? "may name \(Plural.count(names, "blob"))" : nil
+        var reservationPurpose = names > 0 ? "may name \(Plural.count(names, "blob"))" : nil
         var scan: DocumentScan?
         if size > smallBody {
             scan = revision.body.withUnsafeReadableBytes { bytes in try? JSONScanner.scanDocument(bytes, unusualKeys: unusualKeys) }
             if scan?.hasReservedKeys == true {
                 let values = JSONTreeSize.bytes(of: [UInt8](revision.body.readableBytesView))
                 needed = max(values, min(needed + values, memory.workLimit))
-                whatFor = "has reserved keys"
+                reservationPurpose = "has reserved keys"
             } else {
                 needed = names > 0 ? min(needed + size, memory.workLimit) : size
             }
         }
         let reservation = names > 0 ? await memory.reserve(needed, looks: &looks) : await memory.reserve(needed)
         // Without a reservation, a body free of such things is processed anyway: no other work is running then.
-        if reservation != nil || whatFor == nil {
+        if reservation != nil || reservationPurpose == nil {
             return withExtendedLifetime(reservation) { (check(revision, unusualKeys: unusualKeys, scan: scan), reservation) }
         }
         let isTooLarge = needed > memory.workLimit
         var error = ReplicationError(
             domain: .http, code: isTooLarge ? 413 : 503,
-            message: "document \(revision.id) \(whatFor ?? ""), for which \(needed) bytes of memory are needed; "
+            message: "document \(revision.id) \(reservationPurpose ?? ""), for which \(needed) bytes of memory are needed; "
                 + (isTooLarge ? "half of limits.memory (\(memory.limit)) is less" : "limits.memory (\(memory.limit)) has no room now"))
-        error.isOfSizeHere = isTooLarge
+        error.exceedsLocalSize = isTooLarge
         return (.refused(revision, error), nil)
     }
 

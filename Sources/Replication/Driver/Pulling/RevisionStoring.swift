@@ -41,7 +41,7 @@ struct RevisionStoring: Sendable {
         return outcomes
     }
 
-    private func followsWhatIsHere(_ revision: CheckedRevision, _ transaction: WriteTransaction) throws(StoreError) -> Bool {
+    private func supersedesLocal(_ revision: CheckedRevision, _ transaction: WriteTransaction) throws(StoreError) -> Bool {
         guard let row = try transaction.row(collection, revision.id) else { return true }
         return !row.hasConflict && revision.history.contains(row.revision)
     }
@@ -53,7 +53,7 @@ struct RevisionStoring: Sendable {
         // A losing leaf is not the peer's revision: pushes and later pulls go by the winner.
         var remote = revision.branches?.isLoser == true ? nil : remote
         // Otherwise the peer would never be offered what it lost. In a conflict, its side has to be known.
-        if revision.mayBeLostThere, try followsWhatIsHere(revision, transaction) { remote = nil }
+        if revision.mayBeLostAtPeer, try supersedesLocal(revision, transaction) { remote = nil }
         var incoming = IncomingRevision(
             id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
             body: revision.body, isValidated: true, hasBlobs: !revision.blobs.isEmpty, remote: remote)
@@ -65,10 +65,10 @@ struct RevisionStoring: Sendable {
         (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
         incoming.missesDeletion = deletionsUnderWay.contains(revision.id)
         incoming.sender = peer
-        incoming.isMadeHere = storable.isEdit
+        incoming.isLocallyGenerated = storable.isEdit
         var conflicts = conflicts
-        let isBlind = try sender?.isBlind(SenderView.Claim(revision), collection, transaction, &access) ?? false
-        if isBlind, let row = try transaction.row(collection, revision.id) {
+        let isUnaware = try sender?.isUnaware(SenderView.Claim(revision), collection, transaction, &access) ?? false
+        if isUnaware, let row = try transaction.row(collection, revision.id) {
             // To a peer that may not see the document, a deleted one looks like none at all, so it may create it.
             guard row.isDeleted else {
                 sender?.account.note()
@@ -82,7 +82,7 @@ struct RevisionStoring: Sendable {
             return .stored(.conflict(current: row.revision))
         }
         if naming != .trees {
-            guard let located = try transaction.locate(incoming, in: collection, isBlind: isBlind) else { return .stored(.alreadyPresent) }
+            guard let located = try transaction.locate(incoming, in: collection, isUnaware: isUnaware) else { return .stored(.alreadyPresent) }
             incoming = located
         }
         if storable.route != nil {
@@ -102,7 +102,7 @@ struct RevisionStoring: Sendable {
             }
         } catch {
             // If the disk is full, nothing of the batch would be stored, so it fails as a whole.
-            guard error.concernsOneDocument || takesWhatFits && error.isNoRoom else { throw error }
+            guard error.concernsOneDocument || takesWhatFits && error.isOutOfSpace else { throw error }
             return .failed(error)
         }
         if settlesHeld, let remote = self.remote { try HeldRevisions.settle(revision, remote, collection, transaction) }

@@ -17,7 +17,7 @@ struct RevisionWriter {
         var storing = RevisionStoring(
             collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: session.couch == nil, naming: session.naming,
             takesWhatFits: true)
-        storing.peer = session.role.peerWords(session.transport.peerDescription)
+        storing.peer = session.role.describePeer(session.transport.peerDescription)
         for each in revisions where !each.revision.isDeleted && link.push?.fetchedDeletions.take(each.revision.id) == true {
             storing.deletionsUnderWay.insert(each.revision.id)
         }
@@ -69,7 +69,7 @@ struct RevisionWriter {
     ) {
         session.write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
             $0.deltas.noteExchanged(revisions, $1, $0.links[slot])
-            $0.links[slot].marks.note(revisions.lazy.filter { !$0.revision.mayBeLostThere }.map(\.revision.id))
+            $0.links[slot].marks.note(revisions.lazy.filter { !$0.revision.mayBeLostAtPeer }.map(\.revision.id))
             $0.couch?.stored(revisions, $1)
             $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
         } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }

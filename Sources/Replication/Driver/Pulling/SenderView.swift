@@ -65,17 +65,17 @@ struct SenderView: Sendable {
     }
 
     /// Whether its sender may not see the stored document, and has not named its revision.
-    func isBlind(
+    func isUnaware(
         _ claim: Claim, _ collection: Collection, _ transaction: ReadTransaction, _ access: inout ChannelAccess?
     ) throws(StoreError) -> Bool {
         guard let row = try transaction.row(collection, claim.id) else { return false }
-        let isBelieved = !account.isExhausted
-        if isBelieved, claim.replaces(row.revision) || claim.revision == row.revision && repeats(claim, collection, transaction, hasBlobs: row.hasBlobs) {
+        let isCredible = !account.isExhausted
+        if isCredible, claim.replaces(row.revision) || claim.revision == row.revision && repeats(claim, collection, transaction, hasBlobs: row.hasBlobs) {
             return false
         }
         let name = naming == .trees ? row.revision : try transaction.currentName(collection, claim.id, naming) ?? row.revision
         if exchanged[claim.id] == name { return false }
-        if isBelieved, naming != .trees, claim.revision == name, try transaction.document(collection, claim.id)?.body == claim.body { return false }
+        if isCredible, naming != .trees, claim.revision == name, try transaction.document(collection, claim.id)?.body == claim.body { return false }
         if let passed { return passed[claim.id] != name }
         guard let channels else { return false }
         if access == nil { access = try transaction.channelAccess(collection, of: channels) }

@@ -84,7 +84,7 @@ struct SyncAsking: Sendable {
             var known: ChannelAccess? = access
             for revision in revisions where bytes < Self.pageBytes {
                 let current = showsPresent ? try transaction.document(collection, revision.id) : nil
-                let isHidden = try current != nil && sender?.isBlind(SenderView.Claim(revision), collection, transaction, &known) == true
+                let isHidden = try current != nil && sender?.isUnaware(SenderView.Claim(revision), collection, transaction, &known) == true
                 var question = Question(caller: caller, seen: current?.revision, isHidden: isHidden)
                 bytes += current?.body.count ?? 0
                 if let said = revision.judgement, said.isAnswer(to: caller, seen: current?.revision, isHidden: isHidden, by: plugin, version) {

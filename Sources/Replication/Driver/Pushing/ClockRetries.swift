@@ -9,11 +9,11 @@ struct ClockRetries {
         let now = UInt64(clamping: session.environment.time.wallNanoseconds())
         let soon = now + UInt64(session.limits.maximumDeferralSeconds) * 1_000_000_000
         link.awaitedTimes.add(id, time > now ? time : soon, limit: session.limits.refusedDocuments)
-        lookAtClock(link)
+        checkClock(link)
     }
 
     /// The clock may be set in the meantime, so it is checked now and then. Many documents may have times close together.
-    private func lookAtClock(_ link: CollectionLink) {
+    private func checkClock(_ link: CollectionLink) {
         guard !link.awaitedTimes.isTimerSet, let next = link.awaitedTimes.next else { return }
         link.awaitedTimes.isTimerSet = true
         let now = UInt64(clamping: session.environment.time.wallNanoseconds())
@@ -25,8 +25,8 @@ struct ClockRetries {
             guard link.generation == generation else { return }
             link.awaitedTimes.isTimerSet = false
             let due = link.awaitedTimes.take(now: UInt64(clamping: session.environment.time.wallNanoseconds()))
-            if !due.isEmpty { session.tell(link, push: .timeHasCome(due)) }
-            session.clockRetries.lookAtClock(link)
+            if !due.isEmpty { session.tell(link, push: .retryTimeReached(due)) }
+            session.clockRetries.checkClock(link)
         }
     }
 }

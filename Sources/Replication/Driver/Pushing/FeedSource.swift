@@ -23,7 +23,7 @@ struct FeedSource: Sendable {
     var channels: ChannelQuestion?
     /// For a deleted document, the peer is sent each tombstone, the current one last: it may have the branch that another one ended, and may already
     /// have the current one. Not set if it may not learn of every branch.
-    var tellsTombstones = false
+    var reportsTombstones = false
     /// Decides which removals from channels the peer is told of, and in which form.
     var tells: @Sendable (OutgoingDocument) -> OutgoingDocument? = { $0 }
 
@@ -69,7 +69,7 @@ struct FeedSource: Sendable {
         for row in found.rows.lazy.map({ $0.withheld() }) {
             guard var document = try document(transaction, row.change, peerVersion: nil, historyLimit) else { continue }
             document.sequence = row.sequence
-            document.news = row.news
+            document.visibility = row.visibility
             document.event = row.event
             if let told = tells(document) { page.documents.append(told) }
         }
@@ -235,9 +235,9 @@ struct FeedSource: Sendable {
     func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, _ wanted: [BlobDigest], limit: Int) throws(StoreError) -> Set<BlobDigest> {
         var known = try knownBlobs(transaction, id, limit: limit)
         var looked: Set<DocumentID> = [id]
-        for digest in wanted.prefix(Self.blobsLookedFor) where !known.contains(digest) && looked.count <= Self.documentsLookedAt {
+        for digest in wanted.prefix(Self.blobsLookedFor) where !known.contains(digest) && looked.count <= Self.documentsExamined {
             for other in try transaction.documents(collection, naming: digest, limit: Self.documentsPerBlob) {
-                guard !known.contains(digest), looked.count <= Self.documentsLookedAt, looked.insert(other).inserted else { continue }
+                guard !known.contains(digest), looked.count <= Self.documentsExamined, looked.insert(other).inserted else { continue }
                 known.formUnion(try knownBlobs(transaction, other, limit: limit))
             }
         }
@@ -247,7 +247,7 @@ struct FeedSource: Sendable {
     // Limits the cost of a revision that names blobs of other documents.
     private static let blobsLookedFor = 100
     private static let documentsPerBlob = 4
-    private static let documentsLookedAt = 16
+    private static let documentsExamined = 16
 
     private func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, limit: Int) throws(StoreError) -> Set<BlobDigest> {
         let row = try transaction.row(collection, id, remote: remote)
@@ -269,9 +269,9 @@ struct FeedSource: Sendable {
                 let tree = try change.revisionTree()
                 document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit)
                 document.hasOtherBranches = tree.hasSeveralLeaves
-                if document.hasOtherBranches, let peerVersion { document.peersEnd = end(tree, of: peerVersion, beside: change.revision) }
-                if document.hasOtherBranches, change.isDeleted, tellsTombstones {
-                    document.peersEnd = tombstone(tree, after: peerVersion, beside: change.revision, historyLimit)
+                if document.hasOtherBranches, let peerVersion { document.peerBranchEnd = end(tree, of: peerVersion, beside: change.revision) }
+                if document.hasOtherBranches, change.isDeleted, reportsTombstones {
+                    document.peerBranchEnd = tombstone(tree, after: peerVersion, beside: change.revision, historyLimit)
                 }
                 if naming != .trees { document.takeNames(tree, naming, historyLimit) }
             } else if naming == .versionsOnly {

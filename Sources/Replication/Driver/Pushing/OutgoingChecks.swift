@@ -8,13 +8,13 @@ struct OutgoingChecks {
 
     /// Sends a revision that the peer wants, if the peer may still have it.
     func send(_ document: OutgoingDocument, _ link: CollectionLink) {
-        guard document.news == .visible, session.channelPeer != nil || isDoubted(document, link) else { return session.deltas.send(document, link) }
+        guard document.visibility == .visible, session.channelPeer != nil || needsFilterRecheck(document, link) else { return session.deltas.send(document, link) }
         link.leaving.append(document)
         checkNext(link)
     }
 
     /// Whether it passed a filter that is no longer in force. The end of a branch is not filtered: the document follows it.
-    private func isDoubted(_ document: OutgoingDocument, _ link: CollectionLink) -> Bool {
+    private func needsFilterRecheck(_ document: OutgoingDocument, _ link: CollectionLink) -> Bool {
         guard let filter = link.pushFilter, !document.isEndOfBranch else { return false }
         return document.judgedBy != filter.version
     }
@@ -22,14 +22,14 @@ struct OutgoingChecks {
     private func checkNext(_ link: CollectionLink) {
         guard let documents = link.leaving.next() else { return }
         let (slot, generation, collection, peer) = (link.slot, link.generation, link.collection, session.channelPeer)
-        let questions = documents.map { (document: $0, isDoubted: isDoubted($0, link)) }
+        let questions = documents.map { (document: $0, needsFilterRecheck: needsFilterRecheck($0, link)) }
         session.read { transaction in
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
-            return try questions.map { document, isDoubted -> LeavingRevisions.Look in
-                guard let row = try transaction.row(collection, document.id, withBody: isDoubted) else { return .hidden }
+            return try questions.map { document, needsFilterRecheck -> PreSendReview.Look in
+                guard let row = try transaction.row(collection, document.id, withBody: needsFilterRecheck) else { return .hidden }
                 // If it has changed since, the newer revision decides.
                 if let access, try !transaction.isVisible(collection, document.id, row.revision, to: access) { return .hidden }
-                guard isDoubted else { return .open }
+                guard needsFilterRecheck else { return .open }
                 // It may have got another name by now.
                 guard try transaction.revision(named: document.version, collection, document.id) == row.revision else { return .changed }
                 return .doubted(
@@ -52,7 +52,7 @@ struct OutgoingChecks {
 
     /// - Parameter verdicts: the filter's verdicts, one for each revision in doubt.
     private func finish(
-        _ documents: [OutgoingDocument], _ looks: [LeavingRevisions.Look], _ verdicts: [FilterVerdict], by version: String, _ link: CollectionLink
+        _ documents: [OutgoingDocument], _ looks: [PreSendReview.Look], _ verdicts: [FilterVerdict], by version: String, _ link: CollectionLink
     ) {
         var next = verdicts.makeIterator()
         for (document, look) in zip(documents, looks) {

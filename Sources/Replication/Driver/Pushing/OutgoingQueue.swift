@@ -6,7 +6,7 @@ final class OutgoingQueue {
     /// Sorted by priority of the collections.
     private var waiting: [(priority: Int, revisions: OutgoingRevisions)] = []
     /// The collections have different priorities.
-    var isRanked = false
+    var hasPriorities = false
 
     init(_ session: SessionDriver) { self.session = session }
 
@@ -43,7 +43,7 @@ final class OutgoingQueue {
     /// Turns revisions into messages while there is room. What the peer reads makes room for more.
     func putRevisions() {
         guard count > 0 else { return }
-        let usual = isRanked ? Self.rankedQueueBytes : Self.queueBytes
+        let usual = hasPriorities ? Self.rankedQueueBytes : Self.queueBytes
         let most = session.accounts.standing == .crowded || session.memory.isShort ? Self.shortQueueBytes : usual
         while !session.hasEnded, session.dialect.queuedBytes < most, let revision = next() {
             let link = session.links[revision.slot]

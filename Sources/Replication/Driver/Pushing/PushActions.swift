@@ -15,8 +15,8 @@ struct PushActions {
         case .send(let document): session.outgoingChecks.send(document, link)
         case .withdraw(let document): session.dialect.withdraw(link.slot, document, .wasDropped)
         case .report(let event): session.reports.report(event)
-        case .tellPull(let id, let version): session.tell(link, pull: .pushed(id, version))
-        case .takeAway(let removals): session.removals.takeAway(removals, link)
+        case .notifyPull(let id, let version): session.tell(link, pull: .pushed(id, version))
+        case .applyRemovals(let removals): session.removals.applyRemovals(removals, link)
         case .watchRemovals(let seconds): session.removals.watchRemovals(seconds, link)
         case .fail(let error): session.fail(error)
         default: performOnStore(action, link)
@@ -104,7 +104,7 @@ struct PushActions {
         case .startRefusedTimer(let attempts, let seconds):
             session.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .refusedAreDue(attempts: attempts)) }
         case .awaitTime(let id, let time): session.clockRetries.awaitTime(of: id, time, link)
-        case .send, .withdraw, .report, .tellPull, .takeAway, .watchRemovals, .fail: break
+        case .send, .withdraw, .report, .notifyPull, .applyRemovals, .watchRemovals, .fail: break
         }
     }
 

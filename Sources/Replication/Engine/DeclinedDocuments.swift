@@ -4,19 +4,19 @@ import Interfaces
 
 /// Documents that a pulling peer was told of on this connection, and did not take. It may forget all of them: then it is unknown for every document
 /// that the peer was told of whether it was taken.
-struct UntakenDocuments: Sendable {
+struct DeclinedDocuments: Sendable {
     enum Reason: Sendable, Equatable {
         /// The peer did not request it. It does not say whether it has it, does not want it, or has no room for it.
         case declined
         case refused(ReplicationError)
         /// The peer has it on a list instead of in its database.
-        case kept(KeptThere)
+        case kept(KeptByPeer)
     }
 
     /// What is known about a document that the peer was told of.
     enum Fate: Sendable, Equatable {
         case taken
-        case untaken(Reason)
+        case notTaken(Reason)
         /// The peer started after it and dealt with it before this connection: its answer from then is not remembered.
         case before
         case unknown
@@ -28,12 +28,12 @@ struct UntakenDocuments: Sendable {
     private var reasons: [DocumentID: (sequence: SequenceNumber, reason: Reason)] = [:]
     private var hasForgotten = false
     /// Documents before the start that were nevertheless taken, because access to them is newer than the document.
-    private var takenBehind: [DocumentID: SequenceNumber] = [:]
+    private var takenBeforeStart: [DocumentID: SequenceNumber] = [:]
 
     init(limit: Int, behind start: SequenceNumber = 0) { (self.limit, self.start) = (limit, start) }
 
     mutating func note(_ document: OutgoingDocument, _ reason: Reason) {
-        guard document.news == .visible else { return }
+        guard document.visibility == .visible else { return }
         if reasons.count >= limit, reasons[document.id] == nil {
             reasons = [:]
             hasForgotten = true
@@ -43,14 +43,14 @@ struct UntakenDocuments: Sendable {
 
     mutating func taken(_ document: OutgoingDocument) {
         if !reasons.isEmpty { reasons[document.id] = nil }
-        guard document.sequence <= start, document.news == .visible, takenBehind.count < limit || takenBehind[document.id] != nil else { return }
-        takenBehind[document.id] = document.sequence
+        guard document.sequence <= start, document.visibility == .visible, takenBeforeStart.count < limit || takenBeforeStart[document.id] != nil else { return }
+        takenBeforeStart[document.id] = document.sequence
     }
 
     /// The fate of the document as it is since this sequence.
     func fate(of id: DocumentID, at sequence: SequenceNumber) -> Fate {
-        if let noted = reasons[id], noted.sequence >= sequence { return .untaken(noted.reason) }
-        if sequence <= start { return takenBehind[id] == sequence ? .taken : .before }
+        if let noted = reasons[id], noted.sequence >= sequence { return .notTaken(noted.reason) }
+        if sequence <= start { return takenBeforeStart[id] == sequence ? .taken : .before }
         return hasForgotten ? .unknown : .taken
     }
 }
@@ -59,6 +59,6 @@ extension PushMachine {
     /// The pulling peer has the document.
     mutating func told(_ document: OutgoingDocument) {
         echoes.answered(document.id)
-        untaken.taken(document)
+        declinedDocuments.taken(document)
     }
 }

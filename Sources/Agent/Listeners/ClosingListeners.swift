@@ -2,7 +2,7 @@ import Synchronization
 
 /// Listeners that have released their port and whose last connections are ending: a peer that does not answer gets a few seconds, during which
 /// nobody else has to wait.
-final class LeavingListeners: Sendable {
+final class ClosingListeners: Sendable {
     private let state = Mutex((next: 0, leaving: [Int: Task<Void, Never>]()))
 
     /// - Parameter listener: no longer accepts peers.

@@ -3,7 +3,7 @@ import Documents
 
 /// Rows of the peer's changes whose revision was requested, and the versions of each document under way, from the request until they are stored or
 /// given up: a version offered in the meantime was offered after these.
-struct AskedRows {
+struct RequestedRows {
     /// Versions of one document under way: usually one, which needs no list.
     private struct UnderWay {
         var first: Version
@@ -13,7 +13,7 @@ struct AskedRows {
     /// How many earlier offers a row lists if it is unknown what the peer had.
     private static let namedOffers = 32
 
-    private var rows: [RemoteSequence: AskedRow] = [:]
+    private var rows: [RemoteSequence: RequestedRow] = [:]
     private var underWay: [DocumentID: UnderWay] = [:]
 
     var isEmpty: Bool { rows.isEmpty }
@@ -28,25 +28,25 @@ struct AskedRows {
         var earlier = begin(id, revision)
         // Not needed for a peer with several revisions of a document, and each of a thousand would list all others.
         if peerHad == .unknown, earlier.count > Self.namedOffers { earlier = [] }
-        rows[sequence] = AskedRow(id: id, revision: revision, peerHad: peerHad, offeredBefore: earlier)
+        rows[sequence] = RequestedRow(id: id, revision: revision, peerHad: peerHad, offeredBefore: earlier)
     }
 
     /// The revision has arrived and goes on its way into the store. Nil if it was not requested, or belongs to another document than the one at this
     /// sequence.
-    mutating func arrived(_ revision: ReceivedRevision) -> AskedRow? {
+    mutating func arrived(_ revision: ReceivedRevision) -> RequestedRow? {
         guard let sequence = revision.sequence, let index = rows.index(forKey: sequence), rows.values[index].id == revision.id else { return nil }
         return rows.remove(at: index).value
     }
 
     /// The revision will not come, or is not accepted.
-    mutating func giveUp(_ sequence: RemoteSequence?) -> AskedRow? {
+    mutating func giveUp(_ sequence: RemoteSequence?) -> RequestedRow? {
         let row = sequence.flatMap { rows.removeValue(forKey: $0) }
         if let row { end(row.id, row.revision) }
         return row
     }
 
     /// A revision from the kept-back list: revisions already requested were offered later.
-    mutating func takenUpAgain(_ revision: CheckedRevision) {
+    mutating func retriedFromKeptBack(_ revision: CheckedRevision) {
         if begin(revision.id, revision.revision).isEmpty { return }
         for (sequence, row) in rows where row.id == revision.id { rows[sequence]?.offeredBefore.append(revision.revision) }
     }

@@ -8,7 +8,7 @@ import Synchronization
 /// Disconnects peers that have lost their permission, whether connected by WebSocket or being answered by the CouchDB API.
 extension PeerListener {
     /// Ends everything that uses a session which has ended.
-    func putOff(_ login: PeerSessions.Key) async {
+    func disconnectSession(_ login: PeerSessions.Key) async {
         for caller in callers.all where caller.login == login { end(caller, "its session has ended") }
         for connection in state.withLock({ $0.connections.values.filter { $0.login == login } }) {
             await end(connection, "its session has ended", "log in again")
@@ -56,7 +56,7 @@ extension PeerListener {
     /// The authenticator, or the data it uses, has changed: every peer that would no longer be let in, or only as a different principal, has to log
     /// in again. Answers in progress are suspended until their callers have been judged. Peers affected by a change of the users file come first,
     /// because each login takes as long as a password hash.
-    func judgeAgain() async {
+    func reauthenticate() async {
         loginCache?.forget()
         let users = policies.users().map { UserMarks($0) }
         let (generation, before, peers) = state.withLock { state in
@@ -64,21 +64,21 @@ extension PeerListener {
         }
         let callers = callers.all
         for caller in callers { caller.admission?.doubt(generation) }
-        var round = JudgingRound(authentication)
-        func isConcerned(_ proof: PeerAuthentication.Proof) -> Bool {
+        var round = ReauthenticationRound(authentication)
+        func isAffected(_ proof: PeerAuthentication.Proof) -> Bool {
             guard let users, case .password(let shown) = proof else { return false }
             return users.differ(from: before, on: shown.username)
         }
         for areConcerned in [true, false] {
-            for caller in callers where !Task.isCancelled && isConcerned(caller.proof) == areConcerned {
-                await judgeAgain(caller, generation, &round)
+            for caller in callers where !Task.isCancelled && isAffected(caller.proof) == areConcerned {
+                await reauthenticate(caller, generation, &round)
             }
-            for peer in peers where !Task.isCancelled && isConcerned(peer.proof) == areConcerned { await judgeAgain(peer.key, &round) }
+            for peer in peers where !Task.isCancelled && isAffected(peer.proof) == areConcerned { await reauthenticate(peer.key, &round) }
         }
         if !Task.isCancelled { state.withLock { $0.users = users } }
     }
 
-    private func judgeAgain(_ caller: CouchCallers.Caller, _ generation: Int, _ round: inout JudgingRound) async {
+    private func reauthenticate(_ caller: CouchCallers.Caller, _ generation: Int, _ round: inout ReauthenticationRound) async {
         guard let admission = caller.admission else { return }
         let isAccepted = await round.accepts(caller.proof, as: caller.principal, remote: caller.address)
         // If cancelled, the authenticator was not asked.
@@ -92,7 +92,7 @@ extension PeerListener {
         admission.confirm(generation)
     }
 
-    func judgeAgain(_ key: Int, _ round: inout JudgingRound) async {
+    func reauthenticate(_ key: Int, _ round: inout ReauthenticationRound) async {
         guard let connection = state.withLock({ $0.connections[key] }) else { return }
         guard await !round.accepts(connection.proof, as: connection.principal, remote: connection.peer.address) else { return }
         guard !Task.isCancelled else { return }
@@ -107,7 +107,7 @@ extension PeerListener {
     /// is the one that tokens are dated by, or what is known to be later.
     func refreshTokens() async {
         guard let tokens = policies.tokens else { return }
-        if tokens.refresh(logger) { await judgeTokensAgain() }
+        if tokens.refresh(logger) { await recheckTokens() }
         let now = tokens.now.seconds
         func isOver(_ proof: PeerAuthentication.Proof) -> Bool {
             if case .token(let token) = proof { token.end <= now } else { false }
@@ -116,18 +116,18 @@ extension PeerListener {
         for connection in state.withLock({ $0.connections.values.filter { isOver($0.proof) } }) { await end(connection, Self.endedToken, "log in again") }
     }
 
-    /// As ``judgeAgain()``, for those who came by a token: other logins are what they were, and so are sessions. One who is on the way in with a token is
+    /// As ``reauthenticate()``, for those who came by a token: other logins are what they were, and so are sessions. One who is on the way in with a token is
     /// judged by the new number.
-    private func judgeTokensAgain() async {
+    private func recheckTokens() async {
         func isToken(_ proof: PeerAuthentication.Proof) -> Bool { if case .token = proof { true } else { false } }
         let (generation, peers) = state.withLock { state in
             (state.generations.tokenKeysChange(), state.connections.filter { isToken($0.value.proof) }.keys.sorted())
         }
         let callers = callers.all.filter { isToken($0.proof) }
         for caller in callers { caller.admission?.doubt(generation) }
-        var round = JudgingRound(authentication)
-        for caller in callers { await judgeAgain(caller, generation, &round) }
-        for key in peers { await judgeAgain(key, &round) }
+        var round = ReauthenticationRound(authentication)
+        for caller in callers { await reauthenticate(caller, generation, &round) }
+        for key in peers { await reauthenticate(key, &round) }
     }
 
     private static var endedToken: String { "its token has ended" }
@@ -142,15 +142,15 @@ extension PeerListener {
             state.authorities += 1
             return state.connections.keys.sorted()
         }
-        for caller in callers.all { putOffUnlessVouchedFor(caller) }
-        for key in keys { await putOffUnlessVouchedFor(key) }
+        for caller in callers.all { disconnectUnlessVouchedFor(caller) }
+        for key in keys { await disconnectUnlessVouchedFor(key) }
     }
 
-    private func putOffUnlessVouchedFor(_ caller: CouchCallers.Caller) {
+    private func disconnectUnlessVouchedFor(_ caller: CouchCallers.Caller) {
         if security?.accepts(caller.chain) == false { end(caller, Self.noAuthority) }
     }
 
-    func putOffUnlessVouchedFor(_ key: Int) async {
+    func disconnectUnlessVouchedFor(_ key: Int) async {
         guard let security, let connection = state.withLock({ $0.connections[key] }), !security.accepts(connection.chain) else { return }
         await end(connection, Self.noAuthority, "log in again")
     }
@@ -169,12 +169,12 @@ extension PeerListener {
         caller.admission = admission
         let (generations, authorities) = state.withLock { ($0.generations, $0.authorities) }
         let generation = generations.last(for: caller.proof)
-        if authorities != caller.authorities { putOffUnlessVouchedFor(caller) }
+        if authorities != caller.authorities { disconnectUnlessVouchedFor(caller) }
         if let login = caller.login, !sessions.has(login) { admission.end() }
         if generation != caller.generation, admission.standing != .ended {
             admission.doubt(generation)
-            var round = JudgingRound(authentication)
-            await judgeAgain(caller, generation, &round)
+            var round = ReauthenticationRound(authentication)
+            await reauthenticate(caller, generation, &round)
         }
         guard admission.standing != .ended else { throw HTTPError(401, "log in again") }
         return admission

@@ -2,7 +2,7 @@ import Interfaces
 
 /// Judges connected peers again after a change of the authenticator. It is asked only once about each login from an address, however many connections
 /// used it: a login by name and password costs a password hash, and a user may have many feeds.
-struct JudgingRound {
+struct ReauthenticationRound {
     private let authentication: PeerAuthentication
     /// By credentials and address: an authenticator may consider the address too, but hardly the port.
     private var verdicts: [[[UInt8]]: AuthenticationVerdict] = [:]

@@ -1,7 +1,7 @@
 import Documents
 
 /// A revision that a pulling peer has accepted responsibility for without storing it. A Nightjar says so in its answer.
-public struct KeptThere: Sendable, Equatable {
+public struct KeptByPeer: Sendable, Equatable {
     /// Raw values are those on the wire.
     public enum Reason: String, Sendable {
         /// The peer's pull filter rejected it.

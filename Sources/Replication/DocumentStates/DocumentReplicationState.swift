@@ -3,7 +3,7 @@ import DocumentStore
 import Interfaces
 
 /// The state of one document between a database and the remote of a replicator, in both directions.
-public struct DocumentStanding: Sendable {
+public struct DocumentReplicationState: Sendable {
     /// The direction to the remote.
     public enum Push: Sendable {
         case onlyPulls
@@ -12,7 +12,7 @@ public struct DocumentStanding: Sendable {
         /// It is not one of `document_ids`.
         case notChosen
         /// There is no such document here.
-        case nothingHere
+        case noLocalDocument
         /// The remote has the current revision.
         case there(RevisionID)
         /// The remote had the current revision before it was found in an older state (at that time, in seconds since 1970), and the two are still
@@ -62,12 +62,12 @@ public struct DocumentStanding: Sendable {
         /// pushed may be gone there.
         case knownBefore(RevisionID, wentBackAt: Int64)
         /// The remote has not announced such a document.
-        case untold
+        case notAnnounced
 
         /// Whether the remote has announced or sent the document, so its id is known to exist.
         public var namesDocument: Bool {
             switch self {
-            case .onlyPushes, .otherCollection, .notChosen, .untold: false
+            case .onlyPushes, .otherCollection, .notChosen, .notAnnounced: false
             case .rejected, .held, .orphaned, .waiting, .refusedHere, .blobUnderWay, .inConflict, .known, .knownBefore: true
             }
         }
@@ -91,15 +91,15 @@ extension Replicator {
     /// The state of a document according to what is stored and under way, whether the replicator runs or not.
     ///
     /// - Throws: ``StoreError``.
-    public nonisolated func standing(of id: DocumentID, in name: CollectionName) async throws -> DocumentStanding {
+    public nonisolated func standing(of id: DocumentID, in name: CollectionName) async throws -> DocumentReplicationState {
         let type = configuration.type
         guard let wanted = configuration.collections.first(where: { $0.collection == name }),
             let collection = configuration.database.collection(name)
         else {
-            return DocumentStanding(push: type.pushes ? .otherCollection : .onlyPulls, pull: type.pulls ? .otherCollection : .onlyPushes)
+            return DocumentReplicationState(push: type.pushes ? .otherCollection : .onlyPulls, pull: type.pulls ? .otherCollection : .onlyPushes)
         }
         guard wanted.documentIDs?.contains(id) ?? true else {
-            return DocumentStanding(push: type.pushes ? .notChosen : .onlyPulls, pull: type.pulls ? .notChosen : .onlyPushes)
+            return DocumentReplicationState(push: type.pushes ? .notChosen : .onlyPulls, pull: type.pulls ? .notChosen : .onlyPushes)
         }
         let notes = try await notes(id, wanted, collection)
         let push = type.pushes ? try await push(id, wanted, notes) : .onlyPulls
@@ -108,7 +108,7 @@ extension Replicator {
             // A pushed document was compared again, and was there.
             if case .there = push {} else { pull = .knownBefore(revision, wentBackAt: wentBack.time) }
         }
-        return DocumentStanding(push: push, pull: pull)
+        return DocumentReplicationState(push: push, pull: pull)
     }
 
     private nonisolated func notes(_ id: DocumentID, _ wanted: CollectionReplication, _ collection: Collection) async throws -> Notes {
@@ -129,8 +129,8 @@ extension Replicator {
         }
     }
 
-    private nonisolated func push(_ id: DocumentID, _ wanted: CollectionReplication, _ notes: Notes) async throws -> DocumentStanding.Push {
-        guard let row = notes.row else { return .nothingHere }
+    private nonisolated func push(_ id: DocumentID, _ wanted: CollectionReplication, _ notes: Notes) async throws -> DocumentReplicationState.Push {
+        guard let row = notes.row else { return .noLocalDocument }
         let isThere = row.remoteRevision == row.revision
         // Notes from before the remote went back are valid again for pushed documents, once the two were compared.
         let wentBack = status.wentBack
@@ -171,14 +171,14 @@ extension Replicator {
         return row.sequence > notes.checkpoint ? .pending : .lookedAt(checkpoint: notes.checkpoint)
     }
 
-    private nonisolated func pull(_ id: DocumentID, _ collection: CollectionName, _ notes: Notes) -> DocumentStanding.Pull {
+    private nonisolated func pull(_ id: DocumentID, _ collection: CollectionName, _ notes: Notes) -> DocumentReplicationState.Pull {
         if let blob = blobUnderWay(id, .pull) { return .blobUnderWay(blob) }
         if let noted = notes.pull { return noted.kind == .rejected ? .rejected(noted) : .held(noted) }
         if let waiting = waiting.find(collection, id, .pull) { return .waiting(waiting) }
         if let orphaned = notes.orphaned, notes.row?.isDeleted == false { return .orphaned(orphaned) }
         if let refused = waiting.refusedHere(collection, id) { return .refusedHere(refused) }
         if let conflict = notes.conflict { return .inConflict(conflict) }
-        return notes.row?.remoteRevision.map { .known($0) } ?? .untold
+        return notes.row?.remoteRevision.map { .known($0) } ?? .notAnnounced
     }
 
     private nonisolated func blobUnderWay(_ id: DocumentID, _ direction: Direction) -> BlobUnderWay? {

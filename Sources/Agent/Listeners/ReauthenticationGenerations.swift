@@ -1,6 +1,6 @@
 /// The changes of who may come in, counted. The keys of tokens say nothing of anybody who came by something else, so that their changes are only
 /// those of who came by a token.
-struct JudgingGenerations: Sendable {
+struct ReauthenticationGenerations: Sendable {
     /// The last change of the authenticator.
     private(set) var authenticator = 0
     /// The last change of the keys of tokens: both are numbers of one row.

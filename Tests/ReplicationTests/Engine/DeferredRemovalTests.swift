@@ -6,7 +6,7 @@ import Testing
 @testable import Replication
 
 /// The peer takes a document away that is on its way there: only its answer says whether an edit would be lost.
-@Suite struct PutOffRemovalTests {
+@Suite struct DeferredRemovalTests {
     private static let removal = Removal(id: doc("a"), sequence: RemoteSequence(json: "5"))
 
     /// `a` is offered, and `b`.
@@ -24,19 +24,19 @@ import Testing
         let (begun, list) = offered()
         var push = begun
         push.on(.answered(list, [.wanted(known: []), .declined]))
-        #expect(push.on(.takenAway([Self.removal])) == ["watch removals 120"])
+        #expect(push.on(.removalsArrived([Self.removal])) == ["watch removals 120"])
         return push
     }
 
     @Test func whatIsNotOnItsWayGoesAtOnce() {
         var push = offered().push
-        #expect(push.on(.takenAway([Removal(id: doc("c"))])) == ["take away c"])
+        #expect(push.on(.removalsArrived([Removal(id: doc("c"))])) == ["take away c"])
     }
 
     @Test func itWaitsForTheAcknowledgement() {
         var push = waiting()
         // Of others nothing is waited for.
-        #expect(push.on(.takenAway([Removal(id: doc("c")), Removal(id: doc("b"))])) == ["take away c b"])
+        #expect(push.on(.removalsArrived([Removal(id: doc("c")), Removal(id: doc("b"))])) == ["take away c b"])
         let actions = push.on(.acknowledged(doc("a")))
         #expect(actions.last == "take away a" && push.machine.removals.isEmpty)
         // By then it is known what the peer has.
@@ -53,7 +53,7 @@ import Testing
     @Test func itWaitsFromTheQuestionOn() {
         let (begun, list) = offered()
         var push = begun
-        #expect(push.on(.takenAway([Self.removal])) == ["watch removals 120"])
+        #expect(push.on(.removalsArrived([Self.removal])) == ["watch removals 120"])
         #expect(push.on(.answered(list, [.conflict(current: rev("2-x")), .declined])) == ["compare a 1-a 2-x"])
         // What the pull has to bring may be the removal itself.
         #expect(push.on(.compared([(doc("a"), .unknown)])).contains("take away a"))
@@ -75,7 +75,7 @@ import Testing
 
     @Test func whereItIsAskedAndDoesNotAnswerTheConnectionEndsToo() {
         var push = offered().push
-        #expect(push.on(.takenAway([Self.removal])) == ["watch removals 120"])
+        #expect(push.on(.removalsArrived([Self.removal])) == ["watch removals 120"])
         #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
     }
 
@@ -88,7 +88,7 @@ import Testing
 
         let (begun, list) = offered()
         push = begun
-        push.on(.takenAway([Self.removal]))
+        push.on(.removalsArrived([Self.removal]))
         push.on(.answered(list, [.wanted(known: []), .declined]))
         #expect(push.on(.removalsWereWatched(isMoving: false)) == ["watch removals 120"])
         #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
@@ -99,7 +99,7 @@ import Testing
         let (begun, list) = offered()
         var push = begun
         push.on(.answered(list, [.wanted(known: []), .wanted(known: [])]))
-        #expect(push.on(.takenAway([Self.removal])) == ["watch removals 120"])
+        #expect(push.on(.removalsArrived([Self.removal])) == ["watch removals 120"])
         push.on(.acknowledged(doc("b")))
         #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
     }
@@ -110,7 +110,7 @@ import Testing
         #expect(pull.offer(row(5, "a", isAccessRemoved: true)).contains("take away a"))
         #expect(!pull.on(.listArrived(offeredList)).contains("read list"))
         #expect(pull.through == nil && !pull.machine.isComplete)
-        #expect(pull.on(.takenAway([TakenAway(removal: Self.removal, end: .purged)])).contains("read list"))
+        #expect(pull.on(.removalsArrived([RemovalOutcome(removal: Self.removal, end: .purged)])).contains("read list"))
         #expect(pull.through == "5")
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 /// Users who may no longer log in.
 @Suite("Peers are disconnected")
-struct PutOffTests {
+struct DisconnectedUserTests {
     private let plugin = """
         return { params = { file = { type = "file", required = true } },
           authenticate_password = function(name, password, ctx)

@@ -12,7 +12,7 @@ import Transport
 
 /// Who is judged again after which change.
 @Suite("Checking logins again")
-struct JudgingAgainTests {
+struct ReauthenticationTests {
     /// Lets everybody in, and counts how often it is asked.
     private final class Door: PasswordAuthenticator {
         let asked = Mutex(0)
@@ -30,7 +30,7 @@ struct JudgingAgainTests {
 
     @Test("changed token keys concern those who logged in with a token, and a changed authenticator everybody")
     func generations() {
-        var generations = JudgingGenerations()
+        var generations = ReauthenticationGenerations()
         #expect(generations.last(for: token) == 0 && generations.last(for: password) == 0)
         let keys = generations.tokenKeysChange()
         #expect(generations.last(for: token) == keys && generations.last(for: password) == 0)
@@ -61,7 +61,7 @@ struct JudgingAgainTests {
         try folder.write("keys", TokenSigner(.p256).webKeys())
         await listener.refreshTokens()
         #expect(try await isAdmitted() && door.asked.withLock { $0 } == 0)
-        await listener.judgeAgain()
+        await listener.reauthenticate()
         #expect(try await isAdmitted() && door.asked.withLock { $0 } == 1)
     }
 }

@@ -3,14 +3,14 @@ import DocumentStore
 import Interfaces
 
 /// The state of one document for a peer that is connected to a listener.
-public enum PeerStanding: Sendable {
+public enum PeerDocumentState: Sendable {
     /// The peer has not requested the collection.
     case otherCollection
     /// The peer has not requested documents: it only pushes.
     case doesNotPull
     /// The peer requested other documents.
     case notChosen
-    case nothingHere
+    case noLocalDocument
     /// The sync function did not assign its current revision to channels; with its failure, if it failed.
     case unrouted(DocumentRoute?)
     case notInChannels(document: [String], peer: [String])
@@ -23,7 +23,7 @@ public enum PeerStanding: Sendable {
     /// The peer has acknowledged it on this connection, or sent it.
     case taken
     /// The peer accepted it, and has it on a list instead of in its database.
-    case kept(KeptThere)
+    case kept(KeptByPeer)
     /// The peer started after it: it dealt with it on an earlier connection.
     case before
     /// The peer was told of it and did not request it: it has it, does not want it, or has no room for it.
@@ -42,12 +42,12 @@ extension ReplicationSession {
     /// The state of a document for the peer, on the listening side.
     ///
     /// - Throws: ``StoreError``.
-    public func standing(of id: DocumentID, in name: CollectionName) async throws -> PeerStanding {
+    public func standing(of id: DocumentID, in name: CollectionName) async throws -> PeerDocumentState {
         guard let link = driver.links.first(where: { $0.collection.name == name }) else { return .otherCollection }
         guard link.push != nil else { return .doesNotPull }
         if let wanted = link.source.documentIDs, !wanted.contains(id) { return .notChosen }
         let (collection, peer, chosen) = (link.collection, driver.channelPeer, link.source.channels?.channels)
-        let found = try await driver.database.read { transaction -> (ChangeRow, PeerStanding?)? in
+        let found = try await driver.database.read { transaction -> (ChangeRow, PeerDocumentState?)? in
             guard let row = try transaction.row(collection, id, withBody: true) else { return nil }
             guard let peer else { return (row, nil) }
             let access = try transaction.channelAccess(collection, of: peer)
@@ -61,7 +61,7 @@ extension ReplicationSession {
             guard failed == nil, let assigned = try transaction.assignedChannels(collection, id) else { return (row, .unrouted(failed)) }
             return (row, .notInChannels(document: assigned.sorted(), peer: access.channels.filter { $0 != "!" }))
         }
-        guard let (row, obstacle) = found else { return .nothingHere }
+        guard let (row, obstacle) = found else { return .noLocalDocument }
         if let obstacle { return obstacle }
         if let filter = link.pushFilter {
             let document = PolicyDocument(id: id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [])
@@ -77,12 +77,12 @@ extension ReplicationSession {
         let position = push.feed.position.sequence
         if position < row.sequence { return push.isOver ? .askedBefore : .pending(at: position) }
         if row.isDeleted, link.source.activeOnly { return .deletionSkipped }
-        return switch push.untaken.fate(of: id, at: row.sequence) {
+        return switch push.declinedDocuments.fate(of: id, at: row.sequence) {
         case .taken: .taken
         case .before: .before
-        case .untaken(.kept(let kept)): .kept(kept)
-        case .untaken(.declined): .declined
-        case .untaken(.refused(let error)): .refused(error)
+        case .notTaken(.kept(let kept)): .kept(kept)
+        case .notTaken(.declined): .declined
+        case .notTaken(.refused(let error)): .refused(error)
         case .unknown: .told
         }
     }

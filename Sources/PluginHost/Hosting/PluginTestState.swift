@@ -5,7 +5,7 @@ import LuaRuntime
 ///
 /// A start does not wait for tests that have not run before, so that ports are opened first. Meanwhile, whatever needs the plugin waits for them,
 /// except for logins, which are asked to try again.
-enum PluginStanding: Sendable, Equatable {
+enum PluginTestState: Sendable, Equatable {
     /// They have passed, or there are none.
     case trusted
     case testing
@@ -14,20 +14,20 @@ enum PluginStanding: Sendable, Equatable {
 }
 
 extension PluginRecord {
-    enum Patience { case waits, comesAgain }
+    enum TestingPolicy { case waits, retriesLater }
 
     /// A call for this use, once the version's tests are over.
     ///
     /// - Throws: ``PolicyFailure`` if there is no version that may be called.
-    func testedCall(_ use: Int, _ context: CallContext, _ patience: Patience) async throws(PolicyFailure) -> PluginCall {
-        if patience == .waits { try await testsAreOver() }
+    func testedCall(_ use: Int, _ context: CallContext, _ whileTesting: TestingPolicy) async throws(PolicyFailure) -> PluginCall {
+        if whileTesting == .waits { try await waitForTests() }
         let (standing, unsigned, version) = read { ($0.standing, $0.unsigned, $0.prepared[use]?.version ?? "") }
         if let unsigned { throw failure(version, "\(unsigned)") }
         switch standing {
         case .trusted: break
         case .testing:
             var failure = failure(version, "its tests are running, for the first time since its files changed")
-            failure.passesByItself = true
+            failure.resolvesItself = true
             throw failure
         case .failed(let problem): throw failure(version, "\(problem)")
         }
@@ -39,7 +39,7 @@ extension PluginRecord {
         PolicyFailure(plugin: name, version: version, kind: LuaFailureKind.load.rawValue, message: message)
     }
 
-    private func testsAreOver() async throws(PolicyFailure) {
+    private func waitForTests() async throws(PolicyFailure) {
         guard read({ $0.standing }) == .testing else { return }
         let isTaken = await withCheckedContinuation { continuation in
             let answer = change { fields -> Bool? in
@@ -54,7 +54,7 @@ extension PluginRecord {
     }
 
     /// The tests have ended; whatever waits for them continues.
-    func stand(_ standing: PluginStanding) {
+    func stand(_ standing: PluginTestState) {
         let waiting = change { fields in
             defer { fields.waiting = [] }
             fields.standing = standing
@@ -77,16 +77,16 @@ extension Reloader {
                 continue
             }
             guard !core.isStopping else { return }
-            if !servesLast(instead: record) { record.stand(.failed(problem)) }
+            if !servesPreviousVersion(instead: record) { record.stand(.failed(problem)) }
             _ = refuse(record, version.source, problem)
         }
     }
 
     /// Puts the previous version in force, if it is stored and suits all uses.
-    private func servesLast(instead record: PluginRecord) -> Bool {
+    private func servesPreviousVersion(instead record: PluginRecord) -> Bool {
         guard !core.barred.withLock({ $0.contains(record.name) }), let last = store.index(record.name).current, let source = try? store.source(record.name, last),
             core.seal()?.refusal(of: source) == nil, case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment)
         else { return false }
-        return putIntoForce(version, record, proves: false) == nil
+        return activateVersion(version, record, proves: false) == nil
     }
 }

@@ -4,7 +4,7 @@ import Interfaces
 
 /// Revisions that the peer wants, checked once more before they are sent: any amount of time may pass between reading the feed and the peer's
 /// request. By then, a peer limited to channels may have lost one, or another push filter may be in force. Checked in order, many at a time.
-struct LeavingRevisions {
+struct PreSendReview {
     /// The store's answer for one revision.
     enum Look: Sendable {
         case open

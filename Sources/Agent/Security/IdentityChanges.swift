@@ -3,8 +3,8 @@ import TLS
 
 extension IdentitySource {
     /// Logs changes of the identity that the agent makes for itself: peers pin its key.
-    func tellNews(_ logger: Logger) {
-        for event in takeNews() {
+    func logIdentityChanges(_ logger: Logger) {
+        for event in takeIdentityEvents() {
             let pin = current.leaf.pin
             switch event {
             case .kept, .made: break

@@ -8,7 +8,7 @@ import Interfaces
 /// never answers would block the pull forever. So the connection ends if nothing happens for `removal_wait`: on the next one, the peer is offered the
 /// edit again, and reports the removal again.
 extension PushMachine {
-    mutating func takeAway(_ actions: inout [PushAction]) {
+    mutating func applyRemovals(_ actions: inout [PushAction]) {
         if removals.isEmpty { return }
         var (free, owed) = ([Removal](), [Removal]())
         for each in removals {
@@ -16,7 +16,7 @@ extension PushMachine {
         }
         removals = owed
         for each in free { removalWatch.forget(each.id) }
-        if !free.isEmpty { actions.append(.takeAway(free)) }
+        if !free.isEmpty { actions.append(.applyRemovals(free)) }
         if !owed.isEmpty, !removalWatch.isUnderWay {
             removalWatch.begin(owed.map(\.id), ledger)
             actions.append(.watchRemovals(seconds: settings.limits.removalWaitSeconds))
@@ -24,7 +24,7 @@ extension PushMachine {
     }
 
     /// The time is up; removals that still wait are watched for another period.
-    mutating func lookAtRemovals(isMoving: Bool, _ actions: inout [PushAction]) {
+    mutating func checkRemovals(isMoving: Bool, _ actions: inout [PushAction]) {
         guard !isMoving, let stuck = removals.first(where: { removalWatch.isStuck($0.id, ledger) }) else {
             removalWatch.end()
             return

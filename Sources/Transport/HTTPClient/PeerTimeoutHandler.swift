@@ -2,7 +2,7 @@ import NIOCore
 
 /// Closes a connection on which nothing, or too little, moves during a request. Time in which nobody reads incoming data and nothing is to
 /// be sent does not count: then the delay is ours, not the peer's.
-final class PatienceHandler: ChannelDuplexHandler {
+final class PeerTimeoutHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
 
