@@ -195,7 +195,8 @@ struct DiscoveryTests {
         kill(pid, SIGKILL)
         try await edge.put("main", "second", "{}")
         try await eventually("the other one has both documents: it has a checkpoint of its own") {
-            try await spare.get("main", "second").status == 200 && spare.get("main", "first").status == 200
+            guard try await spare.get("main", "second").status == 200 else { return false }
+            return try await spare.get("main", "first").status == 200
         }
         #expect(try await Self.hub(of: edge) != name)
         #expect(try await edge.stop().status == 0)

@@ -72,7 +72,7 @@ import Testing
         let folder = try TemporaryFolder()
         let key = try await TestFleet.newKey("key.pem", in: folder)
         func configuration(_ more: String = "") throws -> String {
-            try Configuration.edge(to: try hub.port("edge"), type: "push", collection: "{ push_filter: gate }", plugins: true, more: more)
+            Configuration.edge(to: try hub.port("edge"), type: "push", collection: "{ push_filter: gate }", plugins: true, more: more)
         }
         let signed = try configuration("fleet: { keys: [ \"\(key)\" ], require_signed: true }\n")
         try folder.write("plugins/gate.lua", TestFleet.passing(1))

@@ -124,7 +124,7 @@ struct WebTokenTests {
         let good = String(repeating: "hunter-", count: 6)
         try folder.write("jwt.secret", good)
         let agent = try await AgentProcess.start(Configuration.hub(listener: "authenticator: { jwt: { secret: \"${file:jwt.secret}\" } }"), in: folder)
-        func refused() async throws -> JSONValue? {
+        @Sendable func refused() async throws -> JSONValue? {
             try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "tls_files_refused" }
         }
         for (wrong, why) in [("short", "a secret of 5 bytes; expected at least 32"), ("", "its file cannot be read, or is empty")] {
