@@ -22,7 +22,7 @@ struct DiscoveredGroupTests {
         }
         let endpoint = problems(
             "databases: { main: {} }\nlisteners: [ { name: door, databases: [ main ], endpoint: \"unix:/run/door\", advertise_group: hubs } ]")
-        #expect(endpoint.contains { $0.message.contains("\"advertise_group\" is of listeners on a port") })
+        #expect(endpoint.contains { $0.message.contains("\"advertise_group\" applies to listeners on a port only") })
     }
 
     @Test("a target is one listener by its name, or any of a group")

@@ -189,7 +189,7 @@ struct SampleTests {
         let path = "\(folder.path)/nightjar.yaml"
         try #require(mkfifo(path, 0o600) == 0)
         let error = #expect(throws: ConfigurationProblems.self) { try AgentSettings.load(path: path) }
-        #expect(error?.description.contains("nothing came from it within 10 seconds (config_wait)") == true, "\(String(describing: error))")
+        #expect(error?.description.contains("nothing arrived from it within 10 seconds (config_wait)") == true, "\(String(describing: error))")
 
         let text = "data: /srv/store\ndatabases: { main: {} }\n"
         // Keeps what is written, until it is read.

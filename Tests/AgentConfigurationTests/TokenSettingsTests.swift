@@ -53,7 +53,7 @@ struct TokenSettingsTests {
 
     @Test func anEndpointHasNoTokens() {
         let found = problems("databases: { main: {} }\nlisteners: [ { name: edge, databases: [ main ], endpoint: \"unix:a\", authenticator: { jwt: { keys: k } } } ]\n")
-        #expect(found.map(\.message).contains { $0.contains("\"jwt\" is of listeners on a port") }, "\(found)")
+        #expect(found.map(\.message).contains { $0.contains("\"jwt\" applies to listeners on a port only") }, "\(found)")
     }
 
     @Test func tokensInClearTextAreWarnedOf() throws {

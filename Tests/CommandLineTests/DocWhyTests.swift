@@ -43,7 +43,7 @@ import Testing
         // Between two attempts.
         try await eventually("the other one has its answer") {
             let connection = Self.way(try await Self.why(edge, "both"), "ill", "connection")["remedy"]?.asString ?? ""
-            return connection.contains("answers with 503: look at its log") && !connection.contains("can be reached")
+            return connection.contains("answers with 503: check its log") && !connection.contains("can be reached")
         }
         let answer = try await Self.why(edge, "both")
         let push = Self.way(answer, "hub", "push")

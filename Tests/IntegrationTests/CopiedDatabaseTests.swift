@@ -27,7 +27,7 @@ struct CopiedDatabaseTests {
         try await peer.push("theirs", "\(VectorVersion(time: mine.time + 10_000_000_000, source: mine.source))")
         let found = try #require(try await entry())
         #expect(found["subject"] == "database main" && found["gravity"] == "attention", "\(found.text)")
-        #expect(found["text"]?.asString?.contains(" by listener edge and was not made here") == true, "\(found.text)")
+        #expect(found["text"]?.asString?.contains(" by listener edge but was not made here") == true, "\(found.text)")
         try await agent.save("next", "{}")
         #expect(try await version(of: "next", agent).source != mine.source)
         #expect(try await NightjarExecutable.run("explain", "database_copied").output.contains("restore --replace"))

@@ -79,9 +79,9 @@ struct FleetConfigurationTests {
     func publishing() async throws {
         let fleet = try await TestFleet.make()
         for (text, reason) in [
-            ("log: { level: \"${file:/etc/shadow}\" }\n", "fleet/site.yaml:1:15: ${…} stands for something of one machine"), ("log: [\n", "fleet/site.yaml:"),
+            ("log: { level: \"${file:/etc/shadow}\" }\n", "fleet/site.yaml:1:15: ${…} stands for something on one machine"), ("log: [\n", "fleet/site.yaml:"),
             ("just a text\n", "expected a mapping"), ("log: { level: loud }\n", "fleet/site.yaml:1:15: log.level: expected"),
-            ("lgo: { level: info }\n", "fleet/site.yaml:1:1: unknown key \"lgo\""), ("admin: { port: 4985 }\n", "fleet/site.yaml:1:1: \"admin\" is for each machine's own"),
+            ("lgo: { level: info }\n", "fleet/site.yaml:1:1: unknown key \"lgo\""), ("admin: { port: 4985 }\n", "fleet/site.yaml:1:1: \"admin\" belongs to each machine's own"),
         ] {
             let outcome = try await fleet.configure(text)
             #expect(outcome.status != 0 && outcome.errors.contains(reason), "\(outcome)")

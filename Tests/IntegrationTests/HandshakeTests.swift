@@ -152,9 +152,9 @@ struct HandshakeTests {
             let status = try await agent.status()
             let edge = status["listeners"]?.asArray?.first { $0["name"]?.asString == "edge" }
             let attention = edge?["attention"]?.asArray?.compactMap(\.asString) ?? []
-            #expect(attention.contains { $0.contains("a login could not be judged: plugin_") }, "\(attention)")
+            #expect(attention.contains { $0.contains("a login could not be checked: plugin_") }, "\(attention)")
             let problems = (status["attention"]?.asArray ?? []).map { "\($0["subject"]?.asString ?? ""): \($0["text"]?.asString ?? "")" }
-            #expect(problems.contains { $0.hasPrefix("listener edge: plugin denies: a login could not be judged") }, "\(problems)")
+            #expect(problems.contains { $0.hasPrefix("listener edge: plugin denies: a login could not be checked") }, "\(problems)")
             try await peer.push("beside-\(user)")
         }
         let line = try await agent.process.line(containing: "the authenticator failed: plugin_", in: .errors)

@@ -19,7 +19,7 @@ struct PluginStartTests {
         try await peer.close()
         await #expect(throws: WebSocketProbe.Refused.self) { try await Peer.connect(agent, login: "Ym9iOng=") }
         let health = try await agent.admin.get("/health")
-        #expect(health.status == 503 && health.text.contains("plugin gate: is used and its file is gone"), "\(health)")
+        #expect(health.status == 503 && health.text.contains("plugin gate: is used, but its file is gone"), "\(health)")
         #expect(try await agent.stop().status == 0)
     }
 

@@ -233,8 +233,8 @@ struct HookTests {
         #expect(try Self.session("return { session_id = 's', expires = '1970-01-01T01:00:01-01:00' }") == LuaSession(id: "s", end: 7201))
         for (body, part) in [("", "no value"), ("return nil", "a nil"), ("return 's'", "a string"), ("return {}", "without session_id"), ("return { session_id = 5 }", "is a number"),
             ("return { session_id = '' }", "is empty"), ("return { session_id = 'a; b' }", "a header cannot carry"), ("return { session_id = 'a', cookie_name = 'a=b' }", "a header cannot carry"),
-            ("return { session_id = 'a', expires_in = 5 }", "'expires_in'"), ("return { session_id = 'a', expires = 'soon' }", "no time"), ("return { session_id = 'a', expires = -1 }", "no time"),
-            ("return { session_id = 'a', expires = true }", "no time")] {
+            ("return { session_id = 'a', expires_in = 5 }", "'expires_in'"), ("return { session_id = 'a', expires = 'soon' }", "not a time"), ("return { session_id = 'a', expires = -1 }", "not a time"),
+            ("return { session_id = 'a', expires = true }", "not a time")] {
             #expect { try Self.session(body) } throws: { error in
                 (error as? LuaFailure)?.kind == .result && (error as? LuaFailure)?.message.contains(part) == true
             }

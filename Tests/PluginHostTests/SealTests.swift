@@ -85,6 +85,7 @@ struct SealTests {
         }
         require("ada")
         folder.write("a.lua", passes("true"))
+        folder.remove("a.lua.sig")
         try await withSeal(folder, data) { host, _ in #expect(host.status("a")?.version == version) }
     }
 

@@ -14,13 +14,13 @@ final class StopProgress: Sendable {
 
     /// Nanoseconds available for connections: the promised time, less what earlier steps took and later steps need. At least a second.
     func timeForConnections(now: UInt64) -> UInt64 {
-        max(1_000_000_000, time(now, most: UInt64(StopLimits.connections) * 1_000_000_000))
+        max(1_000_000_000, remaining(now, most: UInt64(StopLimits.connections) * 1_000_000_000))
     }
 
     /// The same for plugins that hear what replicators did: a tenth of a second at least.
-    func timeForObservers(now: UInt64) -> UInt64 { max(100_000_000, time(now, most: StopLimits.observers)) }
+    func timeForObservers(now: UInt64) -> UInt64 { max(100_000_000, remaining(now, most: StopLimits.observers)) }
 
-    private func time(_ now: UInt64, most: UInt64) -> UInt64 {
+    private func remaining(_ now: UInt64, most: UInt64) -> UInt64 {
         guard let began = began.withLock({ $0 }) else { return most }
         let end = began + UInt64(StopLimits.promised) * 1_000_000_000 - StopLimits.rest
         return min(most, end > now ? end - now : 0)

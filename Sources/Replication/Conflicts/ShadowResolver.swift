@@ -84,7 +84,7 @@ private struct ShadowComparison: Sendable {
     private var passedOver: ShadowVerdict {
         ShadowVerdict(
             outcome: .failed, plugin: resolver.pluginName, version: resolver.version, decision: nil,
-            error: "not run: \(ShadowLimits.waiting) conflicts (shadow_queue) or \(ShadowLimits.waitingBytes) bytes (shadow_queue_bytes) were waiting",
+            error: "not run: its queue was full (shadow_queue \(ShadowLimits.waiting), shadow_queue_bytes \(ShadowLimits.waitingBytes))",
             microseconds: 0)
     }
 

@@ -195,7 +195,7 @@ enum VerifiedBackup {
         }
         do { return try BackupRestoring.verify(folder) } catch StoreError.corrupt(let path, let detail) {
             // The advice for a live database does not apply here.
-            throw AgentError(.failed, "this backup is not whole: \(path) is damaged (\(detail)); use another one, or make a new one")
+            throw AgentError(.failed, "this backup is incomplete: \(path) is damaged (\(detail)); use another one, or make a new one")
         }
     }
 }

@@ -98,7 +98,7 @@ final class TokenAuthenticator: Sendable {
         do throws(TLSFileError) { hasChanged = try files?.reload() ?? false } catch { logger.error("tokens are checked with the previous keys: \(error)") }
         let (hasSecret, problem) = refreshSecret()
         if let problem { logger.error("tokens are checked with the previous secret: \(problem)") }
-        if hasChanged || hasSecret { logger.notice("tokens are checked with the keys as they are now") }
+        if hasChanged || hasSecret { logger.notice("tokens are now checked with the new keys") }
         return hasChanged || hasSecret
     }
 

@@ -15,8 +15,8 @@ struct TokenRules: Sendable {
         let (now, doubt) = (moment.seconds, moment.doubt.map { "; \($0)" } ?? "")
         guard let expiry = try instant("exp", claims) else { throw Self.problem("it has no exp, so it would never expire") }
         let end = expiry + Self.skew
-        guard now < end else { throw Self.problem("it has ended, at \(Timestamp.format(expiry))\(doubt)") }
-        if let start = try instant("nbf", claims), now < start - Self.skew { throw Self.problem("it begins only at \(Timestamp.format(start))\(doubt)") }
+        guard now < end else { throw Self.problem("it expired at \(Timestamp.format(expiry))\(doubt)") }
+        if let start = try instant("nbf", claims), now < start - Self.skew { throw Self.problem("it is not valid before \(Timestamp.format(start))\(doubt)") }
         if let issuer = settings.issuer {
             guard let found = claims["iss"]?.asString, found.utf8.elementsEqual(issuer.value.utf8) else {
                 throw Self.problem("its issuer (iss) is \(Self.shown(claims["iss"])); expected \(WebToken.shown(issuer.value))")
