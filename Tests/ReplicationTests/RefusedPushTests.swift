@@ -20,10 +20,12 @@ struct RefusedPushTests {
         return peer
     }
 
-    /// What the peer is offered next.
-    private func offered(_ peer: Peer) async -> String? {
-        for await request in peer.requests where request.profile == "changes" && request.body.readableBytes > 2 {
-            return String(buffer: request.body)
+    /// What the peer is offered next of a document. A row of another one may come first: its echo is offered if the feed was faster than the note that
+    /// the peer sent it.
+    private func offered(_ id: String, _ peer: Peer) async -> String? {
+        for await request in peer.requests where request.profile == "changes" {
+            let list = String(buffer: request.body)
+            if list.contains("\"\(id)\"") { return list }
         }
         return nil
     }
@@ -32,7 +34,7 @@ struct RefusedPushTests {
         let peer = try await subscribed(Hub(try TestDatabase("b")))
         let answer = await peer.ask("proposeChanges", [("collection", "0"), ("conflictIncludesRev", "true")], "[[\"x\",\"30-cc\"]]")
         #expect(answer.map { String(buffer: $0.body) }?.contains("1-aa") == true)
-        #expect(await offered(peer)?.contains("\"x\",\"1-aa\"") == true)
+        #expect(await offered("x", peer)?.contains("\"x\",\"1-aa\"") == true)
         #expect(await peer.isAlive())
     }
 
@@ -40,7 +42,7 @@ struct RefusedPushTests {
         let peer = try await subscribed(Hub(try TestDatabase("b")))
         let properties = [("collection", "0"), ("id", "x"), ("rev", "30-cc"), ("history", "29-cc,28-cc")]
         #expect(await peer.ask("rev", properties, "{\"n\":30}")?.error?.code == 409)
-        let list = await offered(peer)
+        let list = await offered("x", peer)
         #expect(list?.contains("\"x\",\"1-aa\"") == true, "\(list ?? "nothing")")
     }
 
@@ -52,6 +54,6 @@ struct RefusedPushTests {
         #expect(await peer.ask("rev", [("collection", "0"), ("id", "x"), ("rev", "1-aa")], "{}")?.error == nil)
         #expect(await peer.ask("rev", [("collection", "0"), ("id", "x"), ("rev", "3-cc"), ("history", "2-cc")], "{}")?.error?.code == 409)
         try await database.put("z", "{}")
-        #expect(await offered(peer)?.contains("\"z\"") == true)
+        #expect(await offered("z", peer)?.contains("\"z\"") == true)
     }
 }

@@ -9,7 +9,7 @@ import Testing
     static let found: [PlantedFault: UInt64] = [
         .acknowledgedBeforeCommit: 2, .settledBeforeStored: 8, .checkpointTooFar: 2, .lostWakeUp: 1, .echo: 11, .forgottenHeldDocument: 2,
         .missingBlobs: 1, .forgottenSuccessor: 6, .passedFailingFilter: 2, .staleMark: 11, .overtakingPurge: 1, .unansweredWrite: 2,
-        .twoUnderWay: 10, .hopedForPull: 11, .countedTwice: 2, .copiedReply: 1, .blobBeforeItsBytes: 4, .forgottenParent: 39, .idleWhileOwed: 1,
+        .twoUnderWay: 146, .hopedForPull: 11, .countedTwice: 2, .copiedReply: 1, .blobBeforeItsBytes: 4, .forgottenParent: 39, .idleWhileOwed: 1,
         .keptShare: 1,
     ]
 
