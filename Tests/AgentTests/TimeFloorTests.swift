@@ -57,13 +57,13 @@ struct TimeFloorTests {
         let clock = SetClock(100)
         for isKept in [false, true] {
             let floor = floor(clock, isKept: isKept)
-            expect(try refusal(clock, floor, end: 1_700_000_000), "it has ended", "looks unset", "earliest_time")
+            expect(try refusal(clock, floor, end: 1_700_000_000), "it expired", "looks unset", "earliest_time")
             #expect(try refusal(clock, floor, end: Self.now) == nil)
-            expect(try refusal(clock, floor, end: Self.now - 1_000, keysWritten: Self.now), "it has ended", "looks unset", "keys was written at")
+            expect(try refusal(clock, floor, end: Self.now - 1_000, keysWritten: Self.now), "it expired", "looks unset", "keys was written at")
             #expect(try refusal(clock, floor, end: Self.now + 1, keysWritten: Self.now) == nil)
         }
         try folder.write("clock.noted", "\(Self.now)\n")
-        expect(try refusal(clock, floor(clock), end: Self.now - 1_000), "it has ended", "looks unset", "the agent ran here at")
+        expect(try refusal(clock, floor(clock), end: Self.now - 1_000), "it expired", "looks unset", "the agent ran here at")
         // Damage is no knowledge.
         for text in ["", "soon\n", "-5\n", "99999999999999999\n"] {
             try folder.write("clock.noted", text)
@@ -86,7 +86,7 @@ struct TimeFloorTests {
 
         let late = SetClock(Self.now - 86_400)
         let second = floor(late)
-        expect(try refusal(late, second, end: Self.now - 3_600), "it has ended", "looks unset", "the agent ran here at")
+        expect(try refusal(late, second, end: Self.now - 3_600), "it expired", "looks unset", "the agent ran here at")
         #expect(second.now(keys: nil).seconds == last)
         #expect(try refusal(late, second, end: Self.now + 86_400) == nil)
         // The right time is believed at once, and is noted in place of the other.
