@@ -277,7 +277,7 @@ struct DoctorTests {
             let imported = try await documents.run("import", "main", input: .text(lines))
             #expect(imported.status == 0, "\(imported)")
             let outcome = try await documents.run("doctor", "--json", "--offline")
-            let isTold = try Self.has(Self.findings(outcome), "store", "warning", "keeps 1000 tombstones beside 0 documents, and for ever")
+            let isTold = try Self.has(Self.findings(outcome), "store", "warning", "keeps 1000 tombstones beside 0 documents, and keeps them for ever")
             #expect(outcome.status == 0 && isTold == age.isEmpty, "\(outcome)")
         }
     }
