@@ -57,7 +57,11 @@ struct RollbackTests {
                 folder.save("a.lua", passes("doc.n == \(number)"))
                 versions.append(try await events.reloaded("a"))
             }
-            for number in [2, 1, 0] { #expect(try await host.rollBack("a").version == versions[number]) }
+            for number in [2, 1, 0] {
+                #expect(try await host.rollBack("a").version == versions[number])
+                // The folder still holds the newest.
+                #expect(host.status("a")?.rolledBack == PluginRollback(from: versions[3], to: versions[number]))
+            }
             await #expect(throws: PluginError.noVersion(plugin: "a", wanted: nil, kept: versions)) { try await host.rollBack("a") }
             #expect(try await host.rollBack("a", to: String(versions[2].prefix(6))).version == versions[2])
             await #expect(throws: PluginError.noVersion(plugin: "a", wanted: "ffff", kept: versions)) { try await host.rollBack("a", to: "ffff") }

@@ -44,7 +44,7 @@ extension Agent {
         }
         return Attention(
             .configurationRefused, "configuration", since: refused.since,
-            "the changed configuration was refused, and the previous one is in force: \(refused.text)",
+            "the changed configuration was refused, and the previous one is in force: \(refused.text.split(separator: "\n").joined(separator: "; "))",
             remedy: "fix what is named, or restore the file; try it with nightjar check, then nightjar reload. The next start will read the changed one")
     }
 

@@ -29,7 +29,7 @@ extension Agent {
                     Attention(
                         .breakerOpen, subject, since: now - Int64(failing.seconds),
                         "\(failing.usedBy) keeps failing and is called only now and then: \(failing.error)",
-                        remedy: "fix the plugin; until then the documents it should decide on are held, and the events it should receive are lost"))
+                        remedy: "fix the plugin; until then documents that a filter, resolver or sync function should decide on are held, and events for an observer are lost"))
             }
             if plugin.state == .missing {
                 list.append(

@@ -27,12 +27,14 @@ extension Reloader {
         case .success(let version):
             if let (problem, _) = activateVersion(version, record) { throw .refused(plugin: name, problem: problem) }
         }
+        // A further rollback leaves the folder's version where it was.
+        let origin = record.read { $0.rollback?.from } ?? inForce
         do {
-            try store.rolledBack(to: source, from: inForce, identity: identities[name] ?? "")
+            try store.rolledBack(to: source, from: origin, identity: identities[name] ?? "")
         } catch {
             record.send(.notKept(plugin: name, version: target, message: error.message))
         }
-        let rollback = PluginRollback(from: inForce, to: target)
+        let rollback = PluginRollback(from: origin, to: target)
         show(record, rollback)
         record.send(.rolledBack(plugin: name, from: inForce, to: target))
         return verdict(.rolledBack(rollback))

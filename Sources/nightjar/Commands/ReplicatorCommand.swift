@@ -100,7 +100,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
             case .refused:
                 try await list(
                     "\(path)/refused", at: agent, ["collection", "id", "rev", "status", "tries", "since", "until", "reason"],
-                    none: "the peer refuses nothing")
+                    none: "the peer refuses nothing; why a filter here rejected a document: nightjar doc why DB ID")
             case .retryRefused:
                 let answer = try await agent.request("POST", "\(path)/retry-refused")
                 let count = answer["documents"]?.asInt64 ?? 0

@@ -149,7 +149,7 @@ extension Explanation {
             "replicator_offline", "A replicator has had no connection for ten minutes.",
             "nightjar doctor tries each step from here: name, address, TLS, login. The replicator goes on trying by itself."),
         Explanation(
-            "breaker_open", "A plugin failed so often in a row that it is called only now and then; the documents it should decide on are held.",
+            "breaker_open", "A plugin failed so often in a row that it is called only now and then; documents that it should decide on are held, and events for an observer are lost.",
             "Fix the plugin and save it, or nightjar plugin rollback NAME; nightjar plugin retry NAME calls it again at once."),
         Explanation(
             "nobody_can_log_in", "The users file of a listener's password-file has no user, or none of its lines is valid, as after a faulty edit: every login is refused.",
