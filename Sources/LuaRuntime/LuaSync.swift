@@ -73,6 +73,12 @@ extension LuaPluginState {
         guard let value = LuaValue(json: output) else {
             throw LuaFailure(kind: .result, message: "\(hookName(.sync)): what it assigned cannot be read")
         }
+        if let name = LuaAssignment.ambiguousName(value) {
+            throw LuaFailure(
+                kind: .result,
+                message: "\(hookName(.sync)): it names \"\(name)\" twice, with its characters composed in different ways (Unicode NFC and NFD): "
+                    + "name each channel, user and role in one way")
+        }
         return .accepted(LuaAssignment(value))
     }
 }
@@ -84,6 +90,22 @@ extension LuaAssignment {
         access = Self.lists(value["access"])
         roles = Self.lists(value["roles"])
         expiry = value["expiry"].integer
+    }
+
+    /// A channel, or a name that something is granted to, that differs from another one only in how its characters are composed. Swift takes the two for
+    /// one: as one key, the first would get what was meant for the second.
+    static func ambiguousName(_ value: LuaValue) -> String? {
+        func names(_ value: LuaValue) -> [String] {
+            guard case .object(let members) = value else { return [] }
+            return members.map(\.key)
+        }
+        for list in [texts(value["channels"]), names(value["access"]), names(value["roles"])] {
+            var seen: [String: String] = [:]
+            for name in list {
+                if let other = seen.updateValue(name, forKey: name), !other.utf8.elementsEqual(name.utf8) { return name }
+            }
+        }
+        return nil
     }
 
     private static func texts(_ value: LuaValue) -> [String] {

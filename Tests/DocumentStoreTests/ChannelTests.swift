@@ -74,6 +74,19 @@ struct ChannelTests {
         #expect(try await feed(store, ChannelPeer(user: nil, listener: "edge")).rows == ["4 d visible"])
     }
 
+    @Test("names are compared by their bytes: a channel or user that only looks the same is a different one")
+    func exactNames() async throws {
+        let store = try Store()
+        try await put(store, "plan", in: ["caf\u{E9}"])
+        try await allow(store, anna, ["cafe\u{301}"])
+        #expect(try await feed(store, anna).rows == [])
+        try await allow(store, anna, ["caf\u{E9}"])
+        #expect(try await feed(store, anna).rows.first == "1 plan visible")
+        try await put(store, "plan", in: ["cafe\u{301}"])
+        #expect(try await feed(store, anna).rows.last?.hasSuffix("visible") == false)
+        #expect(ChannelPeer(user: "jos\u{E9}", listener: "edge") != ChannelPeer(user: "jose\u{301}", listener: "edge"))
+    }
+
     @Test("a document that leaves is reported once, whatever comes after")
     func removal() async throws {
         let store = try Store()

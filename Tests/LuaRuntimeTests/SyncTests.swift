@@ -47,6 +47,14 @@ struct SyncTests {
             })
     }
 
+    @Test("names that only look the same are not taken for one", arguments: [
+        "channel('caf\\u{E9}', 'cafe\\u{301}')", "access('jos\\u{E9}', 'a') access('jose\\u{301}', 'b')", "role('jos\\u{E9}', 'a') role('jose\\u{301}', 'b')",
+    ])
+    func ambiguousNames(_ body: String) throws {
+        let failure = try failure(body)
+        #expect(failure.kind == .result && failure.message.contains("twice, with its characters composed in different ways"), "\(failure)")
+    }
+
     @Test("nothing of one call reaches the next, whatever the plugin keeps")
     func fresh() throws {
         #expect(try sync("kept = (kept or 0) + 1 channel('n' .. kept)", times: 3) == assigned { $0.channels = ["n3"] })

@@ -74,11 +74,11 @@ extension ReadTransaction {
     /// The documents that were in one of the channels before the event and had not left it, ordered by when they first entered it.
     /// - Returns: also, up to which sequence they are complete.
     private func leaving(
-        _ channels: Set<String>, _ collection: Collection, _ event: SequenceNumber, after: SequenceNumber
+        _ channels: Set<ExactName>, _ collection: Collection, _ event: SequenceNumber, after: SequenceNumber
     ) throws(StoreError) -> (found: [(SequenceNumber, DocumentID)], through: SequenceNumber) {
         var found: [(SequenceNumber, DocumentID)] = []
         var through = event
-        let names: Set<String> = channels.contains("*") ? ["*"] : channels
+        let names: Set<ExactName> = channels.contains("*") ? ["*"] : channels
         for channel in names {
             let statement = try active().cached(
                 channel == "*"
@@ -88,7 +88,7 @@ extension ReadTransaction {
                     """
                     : Self.leavingOne)
             statement.bind(1, Int64(collection.id))
-            statement.bind(2, channel)
+            statement.bind(2, channel.text)
             statement.bind(3, Int64(clamping: after))
             statement.bind(4, Int64(clamping: event))
             statement.bind(5, Int64(StoreLimits.departuresPerRead))
@@ -104,14 +104,14 @@ extension ReadTransaction {
     }
 
     /// The documents that are or were in one of the channels; nil if these are too many to look up, or any document may be concerned.
-    private func members(of channels: Set<String>, _ collection: Collection) throws(StoreError) -> [DocumentID]? {
+    private func members(of channels: Set<ExactName>, _ collection: Collection) throws(StoreError) -> [DocumentID]? {
         if channels.contains("*") { return nil }
         var found: [DocumentID] = []
         for channel in channels {
             let statement = try active().cached(
                 "SELECT id FROM channels INDEXED BY channels_entered WHERE collection = ?1 AND channel = ?2 LIMIT ?3")
             statement.bind(1, Int64(collection.id))
-            statement.bind(2, channel)
+            statement.bind(2, channel.text)
             statement.bind(3, Int64(StoreLimits.membersPerEvent + 1))
             defer { statement.reset() }
             while try session.step(statement) { found.append(DocumentID(stored: statement.text(0))) }

@@ -44,6 +44,15 @@ public struct ChannelPeer: Sendable, Hashable {
         self.listener = listener
     }
 
+    public static func == (left: Self, right: Self) -> Bool {
+        ExactName(left.user) == ExactName(right.user) && ExactName(left.listener) == ExactName(right.listener)
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(ExactName(user))
+        hasher.combine(ExactName(listener))
+    }
+
     var userKey: String { "u/\(user)" }
     var ownKey: String { "s/\(listener)\u{1}\(user)" }
 }
@@ -66,18 +75,18 @@ public struct ChannelAccess: Sendable, Equatable {
 
     /// The channels that the peer may currently pull.
     public var channels: [String] {
-        var seen: Set<String> = []
-        return entries.filter { $0.revoked == nil && seen.insert($0.channel).inserted }.map(\.channel)
+        var seen: Set<ExactName> = []
+        return entries.filter { $0.revoked == nil && seen.insert(ExactName($0.channel)).inserted }.map(\.channel)
     }
 
     /// Limited to what the peer asked for; `*` among the names asks for everything.
     func selected(_ names: [String]?) -> ChannelAccess {
         guard let names, !names.contains("*") else { return self }
-        let wanted = Set(names)
+        let wanted = Set(names.map { ExactName($0) })
         var result = self
         result.entries = []
         for entry in entries {
-            if wanted.contains(entry.channel) {
+            if wanted.contains(ExactName(entry.channel)) {
                 result.entries.append(entry)
             } else if entry.channel == "*" {
                 // A peer with access to everything also has access to these.

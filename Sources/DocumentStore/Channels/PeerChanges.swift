@@ -221,7 +221,7 @@ extension ChannelAccess {
 
     func isVisible(_ rows: [ReadTransaction.ChannelRow]) -> Bool {
         entries.contains { entry in
-            entry.revoked == nil && (entry.channel == "*" || rows.contains { $0.left == nil && $0.channel == entry.channel })
+            entry.revoked == nil && (entry.channel == "*" || rows.contains { $0.left == nil && $0.channel.utf8.elementsEqual(entry.channel.utf8) })
         }
     }
 }

@@ -4,6 +4,15 @@ import Documents
 struct Grant: Hashable {
     var grantee: String
     var target: String
+
+    static func == (left: Self, right: Self) -> Bool {
+        ExactName(left.grantee) == ExactName(right.grantee) && ExactName(left.target) == ExactName(right.target)
+    }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(ExactName(grantee))
+        hasher.combine(ExactName(target))
+    }
 }
 
 extension DocumentRoute {
@@ -31,8 +40,8 @@ extension ReadTransaction {
         _ collection: Collection, _ id: DocumentID, _ revision: RevisionID, from route: DocumentRoute
     ) throws(StoreError) -> Bool? {
         guard let row = try row(collection, id), row.revision == revision, try routedRevision(collection, id) == revision else { return nil }
-        let channels = Set(try channels(of: id, collection).filter { $0.left == nil }.map(\.channel))
-        if channels != route.channels { return true }
+        let channels = Set(try channels(of: id, collection).filter { $0.left == nil }.map { ExactName($0.channel) })
+        if channels != Set(route.channels.map { ExactName($0) }) { return true }
         return try grants(collection, origin: id.text) != route.grants(isDeleted: row.isDeleted)
     }
 

@@ -29,7 +29,7 @@ extension ReadTransaction {
             }
         }
         for role in roles {
-            if role.entry.revoked == nil, !access.roles.contains(role.entry.channel) { access.roles.append(role.entry.channel) }
+            if role.entry.revoked == nil, !access.roles.contains(where: { $0.utf8.elementsEqual(role.entry.channel.utf8) }) { access.roles.append(role.entry.channel) }
             for row in try accessRows(collection, "r/\(role.entry.channel)") where !row.isRole {
                 // While both existed. If one was granted again after the other had ended, that end still counts.
                 let revoked = [role.entry.revoked, row.entry.revoked].compactMap(\.self).min()

@@ -134,11 +134,12 @@ extension WriteTransaction {
 
     private func assign(_ channels: Set<String>, _ collection: Collection, _ id: DocumentID, at sequence: Int64) throws(StoreError) {
         let stored = try self.channels(of: id, collection)
-        for known in stored where known.left == nil && !channels.contains(known.channel) {
+        let wanted = Set(channels.map { ExactName($0) })
+        for known in stored where known.left == nil && !wanted.contains(ExactName(known.channel)) {
             let leave = try session.cached("UPDATE channels SET left = ?4 WHERE collection = ?1 AND id = ?2 AND channel = ?3")
             try run(leave, collection, id, known.channel, sequence)
         }
-        for channel in channels where !stored.contains(where: { $0.channel == channel && $0.left == nil }) {
+        for channel in channels where !stored.contains(where: { $0.channel.utf8.elementsEqual(channel.utf8) && $0.left == nil }) {
             let enter = try session.cached("""
                 INSERT INTO channels(collection, id, channel, entered) VALUES(?1, ?2, ?3, ?4) \
                 ON CONFLICT(collection, id, channel) DO UPDATE SET left = NULL

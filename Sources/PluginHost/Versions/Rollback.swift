@@ -19,6 +19,8 @@ extension Reloader {
             ReloadVerdict(plugin: name, generation: record.read { $0.generation }, version: target, outcome: outcome)
         }
         if target == inForce { return verdict(.unchanged) }
+        // After a further rollback the folder still has what it had before the first.
+        let origin = record.read { $0.rollback?.from } ?? inForce
         let source: PluginSource
         do { source = try store.source(name, target) } catch { throw .system("plugin \"\(name)\": \(error.message)") }
         if let problem = core.seal()?.refusal(of: source) { throw .refused(plugin: name, problem: problem) }
@@ -27,8 +29,6 @@ extension Reloader {
         case .success(let version):
             if let (problem, _) = activateVersion(version, record) { throw .refused(plugin: name, problem: problem) }
         }
-        // A further rollback leaves the folder's version where it was.
-        let origin = record.read { $0.rollback?.from } ?? inForce
         do {
             try store.rolledBack(to: source, from: origin, identity: identities[name] ?? "")
         } catch {
