@@ -74,10 +74,8 @@ extension LuaPluginState {
             throw LuaFailure(kind: .result, message: "\(hookName(.sync)): what it assigned cannot be read")
         }
         if let name = LuaAssignment.ambiguousName(value) {
-            throw LuaFailure(
-                kind: .result,
-                message: "\(hookName(.sync)): it names \"\(name)\" twice, with its characters composed in different ways (Unicode NFC and NFD): "
-                    + "name each channel, user and role in one way")
+            return .rejected(
+                reason: "the name \"\(name)\" is given twice, with its characters composed in different ways (Unicode NFC and NFD): write each channel, user and role in one way")
         }
         return .accepted(LuaAssignment(value))
     }
