@@ -301,7 +301,7 @@ package actor Agent {
                 users: { [weak self] in self?.usersFile(of: settings).map { UserLines($0.bytes) } },
                 usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"),
                 listenersOf: { [weak self] in self?.settings.listeners(of: $0) ?? [settings.name.value] }, wireLog: logs.wireLog, queryLogger: logs.logger(.query),
-                fleetPublishers: { [weak self] in Set(self?.settings.fleet?.publishers ?? []) }),
+                fleetPublishers: { [weak self] in Set((self?.settings.fleet?.publishers ?? []).map { ExactName($0) }) }),
             security: settings.usesTLS
                 ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time), logger: logs.logger(.listener)) : nil,
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,

@@ -125,6 +125,12 @@ struct GroupPeersTests {
         #expect(try await Self.connect(nil, [])?.message.contains("nobody else on the local network announces a listener of the group hubs") == true)
     }
 
+    @Test("one whose name only looks like that of another one is tried as well")
+    func lookAlike() async throws {
+        let message = try await Self.connect(nil, ["hub-\u{E9}", "hub-e\u{301}"])?.message
+        #expect(message?.unicodeScalars.contains("\u{E9}") == true && message?.unicodeScalars.contains("\u{301}") == true, "\(message ?? "connected")")
+    }
+
     @Test("a plugin is asked again with the error of the one that it chose, and once it repeats itself the attempt is over")
     func choosing() async throws {
         let chooser = Chooser { peers in .success(peers.first { $0.lastError == nil }?.name ?? "hub-a") }

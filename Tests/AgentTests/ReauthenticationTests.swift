@@ -28,6 +28,15 @@ struct ReauthenticationTests {
     private let token = PeerAuthentication.Proof.token(PeerToken(text: "a.b.c", end: 1))
     private let password = PeerAuthentication.Proof.password(BasicCredentials(username: "ada", password: "x"))
 
+    @Test("a name, role or channel that changed only in how its characters are composed makes another principal", arguments: [
+        Principal(name: "jose\u{301}", channels: ["c"], roles: ["r"]), Principal(name: "jos\u{E9}", channels: ["c"], roles: ["re\u{301}"]),
+        Principal(name: "jos\u{E9}", channels: ["ce\u{301}"], roles: ["r\u{E9}"]),
+    ])
+    func comparedByBytes(_ before: Principal) {
+        let now = Principal(name: "jos\u{E9}", channels: ["c\u{E9}"], roles: ["r\u{E9}"])
+        #expect(PeerAuthentication.isSame(.accepted(now), now) && !PeerAuthentication.isSame(.accepted(now), before))
+    }
+
     @Test("changed token keys concern those who logged in with a token, and a changed authenticator everybody")
     func generations() {
         var generations = ReauthenticationGenerations()

@@ -1,4 +1,5 @@
 import Discovery
+import Documents
 import Encodings
 import Interfaces
 import Transport
@@ -33,7 +34,7 @@ struct GroupConnector: TransportConnector {
                     + "\(client.usesTLS ? "with TLS (tls=off takes clear text)" : "in clear text, as tls=off asks for"); nightjar discover shows who is there")
         }
         var failures: [(name: String, error: ReplicationError)] = []
-        while let peer = try await next(candidates, failures.map(\.name), isFree: remote == nil) {
+        while let peer = try await next(candidates, failures.map { ExactName($0.name) }, isFree: remote == nil) {
             do { return try await connect(to: peer) } catch let error as ReplicationError {
                 try Task.checkCancellation()
                 failures.append((peer.service.name, error))
@@ -48,8 +49,8 @@ struct GroupConnector: TransportConnector {
     ///   - tried: names of those that were not reached.
     ///   - isFree: false beside a connection that is there: which one it is is decided.
     /// - Returns: nil where nobody is left, or the one that was chosen was tried.
-    private func next(_ candidates: [GroupPeers.Peer], _ tried: [String], isFree: Bool) async throws -> GroupPeers.Peer? {
-        let left = candidates.filter { !tried.contains($0.service.name) }
+    private func next(_ candidates: [GroupPeers.Peer], _ tried: [ExactName], isFree: Bool) async throws -> GroupPeers.Peer? {
+        let left = candidates.filter { !tried.contains(ExactName($0.service.name)) }
         guard let choice, isFree else { return left.first }
         let chosen = try await choice.name(among: candidates, of: peers.group)
         if chosen == nil, tried.isEmpty {
@@ -57,7 +58,8 @@ struct GroupConnector: TransportConnector {
                 network: .unknownHost,
                 message: "\(peers.target): the plugin \(choice.selector.pluginName) chose none of \(Plural.count(candidates.count, "listener")); it is asked again")
         }
-        return left.first { $0.service.name == chosen }
+        guard let chosen else { return nil }
+        return left.first { ExactName($0.service.name) == ExactName(chosen) }
     }
 
     private func connect(to peer: GroupPeers.Peer) async throws -> ReachedRemote {

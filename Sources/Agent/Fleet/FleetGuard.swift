@@ -9,7 +9,7 @@ import Interfaces
 struct FleetGuard: DocumentFilter {
     let inner: (any DocumentFilter)?
     /// According to the configuration in force.
-    let publishers: @Sendable () -> Set<String>
+    let publishers: @Sendable () -> Set<ExactName>
 
     static let statusPrefix = "status:"
 
@@ -24,7 +24,7 @@ struct FleetGuard: DocumentFilter {
             guard let inner else { return documents.map { _ in .pass } }
             return await inner.evaluate(documents, context)
         }
-        if let user = context.user, publishers().contains(user) { return documents.map { _ in .pass } }
+        if let user = context.user, publishers().contains(ExactName(user)) { return documents.map { _ in .pass } }
         return documents.map { allows($0.id.text, context) ? .pass : .reject }
     }
 

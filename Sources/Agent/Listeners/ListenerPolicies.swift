@@ -1,3 +1,4 @@
+import Documents
 import HTTPServer
 import Interfaces
 import Logging
@@ -38,5 +39,5 @@ package struct ListenerPolicies: Sendable {
     /// Logs queries.
     var queryLogger: Logger?
     /// Users who may write anything in the fleet's collection.
-    var fleetPublishers: @Sendable () -> Set<String> = { [] }
+    var fleetPublishers: @Sendable () -> Set<ExactName> = { [] }
 }

@@ -1,3 +1,5 @@
+import Documents
+
 /// Who a peer is and what it may do.
 public struct Principal: Sendable, Equatable {
     public var name: String?
@@ -17,6 +19,13 @@ public struct Principal: Sendable, Equatable {
         self.channels = channels
         self.roles = roles
         self.collections = collections
+    }
+
+    /// By the bytes of the names: a principal of which one changed only in how its characters are composed is another one.
+    public static func == (left: Self, right: Self) -> Bool {
+        func same(_ left: [String]?, _ right: [String]?) -> Bool { left?.map { ExactName($0) } == right?.map { ExactName($0) } }
+        return left.name.map { ExactName($0) } == right.name.map { ExactName($0) } && left.isReadOnly == right.isReadOnly
+            && same(left.channels, right.channels) && same(left.roles, right.roles) && same(left.collections, right.collections)
     }
 
     /// The principal for a listener without an authenticator: no name, no restrictions.
