@@ -7,8 +7,8 @@ import Glibc
 package enum System {
     package static var coreCount: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
 
-    /// Whether something keeps the clock right, such as a time server; false where the system does not say: a sandbox in which nobody may set the clock
-    /// mostly refuses this question, too.
+    /// Whether the clock is synchronised, for example with a time server; false if the system does not say: a sandbox in which the clock may not be set
+    /// usually refuses this query as well.
     package static var keepsClock: Bool {
         var facts = timex()
         return isKept(answer: adjtimex(&facts), status: facts.status)

@@ -29,7 +29,7 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
     /// The secret as its files say now; as they said when the configuration was read, where they cannot be read now or say nothing.
     package var current: Secret { read() ?? self }
 
-    /// The secret as its files say now; nil where they cannot be read or say nothing.
+    /// The secret as its files currently contain it; nil if they cannot be read or are empty.
     package func read() -> Secret? {
         guard let reference else { return self }
         var node = ConfigurationNode(

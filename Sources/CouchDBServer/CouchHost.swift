@@ -182,7 +182,7 @@ struct CouchCall: Sendable {
     /// Neither channels nor a filter restrict what the client may read, so it may also read what no policy is asked about.
     var readsEverything: Bool { peer.channelPeer == nil && peer.pushFilter == nil }
 
-    /// It may also write everything.
+    /// The peer may read and write everything.
     var isUnbounded: Bool { readsEverything && peer.pullFilter == nil && peer.pushRefusalReason == nil }
 
     /// Policies are asked about documents. What else a client writes is everybody's, and for those only whom no policy bounds.
@@ -218,7 +218,7 @@ extension HTTPRequest {
     func checkJSONType() throws(HTTPError) {
         let type = headers.first("Content-Type") ?? ""
         let media = String(Substring(type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 }))
-        // A form of another site could post, but not put.
+        // HTML forms of other sites can send POST requests, but not PUT.
         guard method != "POST" || media.utf8.isEmpty || HeaderList.sameName(media, "application/json") else {
             throw HTTPError(415, "Content-Type must be application/json", error: "bad_content_type")
         }

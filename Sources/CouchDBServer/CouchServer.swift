@@ -194,7 +194,7 @@ package struct CouchServer: Sendable {
         try await call(host, request, try request.parameters.require("db"))
     }
 
-    /// - Throws: ``HTTPError`` as ``CouchHost/admit``; 404 also for a collection that is not for who calls.
+    /// - Throws: ``HTTPError`` as ``CouchHost/admit``; 404 also for a collection that the caller may not access.
     static func call(_ host: CouchHost, _ request: HTTPRequest, _ name: String) async throws -> CouchCall {
         let query = try CouchQuery(request.query)
         let (database, collection) = try Self.split(name, host.databases)

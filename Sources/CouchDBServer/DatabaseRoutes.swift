@@ -3,14 +3,14 @@ import DocumentStore
 import HTTPServer
 import Replication
 
-/// Databases as a whole.
+/// Routes for whole databases.
 enum DatabaseRoutes {
     static func information(_ call: CouchCall) async throws -> HTTPResponse { .couch(200, try await facts(call)) }
 
     private static func facts(_ call: CouchCall) async throws -> JSONValue {
         let collection = call.collection
         let statistics = try await call.database.statistics().first { $0.name == collection.name }
-        // How much others have is not for a client that may not see it.
+        // A client with restricted access must not learn how many documents there are that it may not see.
         let isBound = call.peer.channelPeer != nil || call.peer.pushFilter != nil
         let name = collection.name.isDefault ? call.database.name : "\(call.database.name).\(collection.name)"
         return [
@@ -27,7 +27,7 @@ enum DatabaseRoutes {
         .couch(200, .array(try shown(names, query).map { .string($0) }))
     }
 
-    /// Those that the parameters ask for.
+    /// The names selected by the query parameters.
     private static func shown(_ names: [String], _ query: CouchQuery) throws -> ArraySlice<String> {
         let isDescending = try query.flag("descending")
         let (first, last) = (try query.json("startkey") ?? query.json("start_key"), try query.json("endkey") ?? query.json("end_key"))
@@ -41,9 +41,9 @@ enum DatabaseRoutes {
         return shown.dropFirst(try query.number("skip") ?? 0).prefix(try query.number("limit") ?? .max)
     }
 
-    // MARK: - Several
+    // MARK: - Information about several databases
 
-    /// GET of `_dbs_info`: the databases that `_all_dbs` lists, as far as they are for who asks.
+    /// GET of `_dbs_info`: those of the databases listed by `_all_dbs` that the caller may access.
     static func allInformation(_ host: CouchHost, _ request: HTTPRequest) async throws -> HTTPResponse {
         _ = try await host.authenticate(request)
         var text = JSONWriter()
@@ -60,7 +60,7 @@ enum DatabaseRoutes {
         return .couch(200, text)
     }
 
-    /// POST of `_dbs_info`: the databases that the body names, in its order.
+    /// POST of `_dbs_info`: the databases named in the body, in that order.
     static func namedInformation(_ host: CouchHost, _ request: HTTPRequest) async throws -> HTTPResponse {
         _ = try await host.authenticate(request)
         try request.checkJSONType()
@@ -89,12 +89,12 @@ enum DatabaseRoutes {
         return .couch(200, text)
     }
 
-    /// Nil for a database that is not here for who asks.
+    /// Nil for a database that does not exist, or that the caller may not access.
     private static func facts(_ host: CouchHost, _ request: HTTPRequest, _ name: String) async throws -> JSONValue? {
         do { return try await facts(CouchServer.call(host, request, name)) } catch let error as HTTPError where error.status == 404 { return nil }
     }
 
-    /// Databases are made in the configuration: one that is there exists, others cannot be made.
+    /// Databases are created in the configuration: an existing one is reported as such, others cannot be created here.
     static func create(_ host: CouchHost, _ request: HTTPRequest) async throws -> HTTPResponse {
         let name = try request.parameters.require("db")
         _ = try await host.authenticate(request)

@@ -65,14 +65,14 @@ enum CouchLimits {
     static let descendingRows = 10_000
     /// `couchdb_descending_bytes`: memory for such a feed, including documents and revision trees.
     static let descendingBytes = 8 << 20
-    /// `couchdb_queries`: of one request for `_all_docs/queries`, `_design_docs/queries` or `_local_docs/queries`.
+    /// `couchdb_queries`: number of queries in one request to `_all_docs/queries`, `_design_docs/queries` or `_local_docs/queries`.
     static let queries = 100
     /// Sorted ids held at once; temporarily twice as many.
     static let idsAtOnce = 10_000
-    /// `couchdb_databases`: of one POST to `_dbs_info`. CouchDB's `max_db_number_for_dbs_info_req`.
+    /// `couchdb_databases`: number of databases in one POST to `_dbs_info`. CouchDB's `max_db_number_for_dbs_info_req`.
     static let databases = 100
-    /// `couchdb_find_bytes`: the body of a query, of an index's definition or of a list of databases. A query is read as a tree of values, which
-    /// may be sixty times as large.
+    /// `couchdb_find_bytes`: the body of a query, an index definition or a list of databases. A query is parsed into a tree of values, which may be
+    /// sixty times as large.
     static let findBytes = 256 << 10
     /// Documents that a query returns, unless it says otherwise. The same as in CouchDB.
     static let findLimit = 25

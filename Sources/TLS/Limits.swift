@@ -34,7 +34,7 @@ package struct TLSConnectionLimits: Sendable, Equatable {
     package var handshakeTime: TimeAmount = .seconds(10)
     /// `linger_time`: how long a client that spoke plain HTTP may continue to send, so that it can read the refusal.
     package var lingerTime: TimeAmount = .seconds(2)
-    /// `handshake_bytes`: plain bytes that wait for the end of the handshake. A request's header is a few KiB; bodies wait above.
+    /// `handshake_bytes`: plaintext bytes that wait for the end of the handshake. A request's header is a few KiB; bodies wait in the layer above.
     package var handshakeBytes = 1 << 20
     /// `read_bytes`: plain bytes passed on at once. Four records: more only makes the allocator work harder.
     package var readBytes = 64 << 10

@@ -1,7 +1,7 @@
 import HTTPServer
 
-/// Queries of the admin API that are true or false, and false where they are not there. Every one is read by ``HTTPServer/HTTPRequest/flag(_:)``: whoever
-/// writes another word must not find the opposite done.
+/// Boolean queries of the admin API, false if absent. All are read by ``HTTPServer/HTTPRequest/flag(_:)``: any other value is an error, so that a caller
+/// does not get the opposite of what was meant.
 enum AdminFlag: String, CaseIterable {
     case bodies, collectionNames = "collection_names", cv, deleted, dryRun = "dry_run", facts, keep, log, missingBlobs = "missing_blobs", newest, reset
 
@@ -29,7 +29,7 @@ enum AdminFlag: String, CaseIterable {
 }
 
 extension HTTPRequest {
-    /// - Throws: ``AgentError`` where the query has another word than true or false, none included.
+    /// - Throws: ``AgentError`` if the query has any value other than true or false, including none.
     func flag(_ flag: AdminFlag) throws -> Bool {
         switch try queryValue(flag.rawValue) {
         case nil, "false": return false

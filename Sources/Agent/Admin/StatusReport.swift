@@ -199,7 +199,7 @@ extension Agent {
             "database": .string(configuration.database.name),
             "target": .string(configuration.shownTarget),
             "remote_id": JSONOutput.text(configuration.remoteID),
-            // Of a target that is a group: which of its listeners it has, or had last.
+            // For a group target: the listener that it is connected to, or was last.
             "remote": JSONOutput.text(configuration.chosenRemote),
             "type": .string(configuration.type.rawValue),
             "continuous": .bool(configuration.isContinuous),
@@ -236,9 +236,10 @@ extension Agent {
             "held": JSONOutput.number(held),
             // Documents that the peer refuses at the moment.
             "refused": JSONOutput.number(refused),
-            // Documents of the peer that were larger than this agent takes; they are asked for again once it starts with a larger limits.memory.
+            // Documents of the peer that were larger than the limits here allowed; they are requested again once the agent runs with a larger
+            // limits.memory.
             "too_large": JSONOutput.number(tooLarge.count),
-            // There are more, which are not known by name; they are asked for again as well.
+            // There are more, whose ids are not recorded; they are requested again as well.
             "too_large_is_capped": .bool(tooLarge.isCapped),
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),

@@ -20,14 +20,14 @@ package struct DiscoveryConnector: TransportConnector {
     }
 }
 
-/// Connects to what was found on the local network.
+/// Connects to a listener that was found on the local network.
 struct DiscoveredClient: Sendable {
-    /// The remote database; nil for the only one.
+    /// The remote database; nil if the listener has only one.
     let database: String?
     let usesTLS: Bool
-    /// Its URL is a place holder.
+    /// Its URL is a placeholder.
     var client: WebSocketClient.Configuration
-    /// The same client at another place.
+    /// Creates a client like the configured one for another address.
     let makeClient: @Sendable (WebSocketClient.Configuration) -> WebSocketClient
 
     func connect(to service: FoundService) async throws -> any MessageTransport {

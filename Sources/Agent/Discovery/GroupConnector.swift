@@ -4,16 +4,16 @@ import Encodings
 import Interfaces
 import Transport
 
-/// Looks for the listeners of a group, anew for each connection, and connects to one of them. Where one is not reached the next one is tried.
+/// Looks up the listeners of a group, again for each connection, and connects to one of them. If one cannot be reached, the next is tried.
 struct GroupConnector: TransportConnector {
-    /// `discover_wait`: seconds that the network has to tell who is there.
+    /// `discover_wait`: seconds to wait for announcements.
     static let lookSeconds = 2
 
     let peers: GroupPeers
     let client: DiscoveredClient
-    /// Nil: the first that is reached.
+    /// Nil: the first one that can be reached.
     let choice: PeerChoice?
-    /// Who is announced.
+    /// Returns the announced services.
     let look: @Sendable () async throws(DiscoveryError) -> [FoundService]
 
     func connect() async throws -> any MessageTransport { try await reach(nil).transport }
@@ -75,7 +75,7 @@ struct GroupConnector: TransportConnector {
         }
     }
 
-    /// What passes by itself is soon tried again, whatever is wrong with the others: one stranger in the group holds nobody up.
+    /// A transient error takes precedence, so that the next attempt is made soon: one unknown listener in the group must not delay the replicator.
     private static func error(_ failures: [(name: String, error: ReplicationError)]) -> ReplicationError {
         let errors = failures.map(\.error)
         guard var error = errors.first(where: \.isTransient) ?? errors.first else { return ReplicationError(network: .unknownHost, message: "nobody was tried") }
@@ -84,14 +84,14 @@ struct GroupConnector: TransportConnector {
     }
 }
 
-/// A plugin that chooses for one replicator.
+/// The plugin that chooses the listener for one replicator.
 package struct PeerChoice: Sendable {
     let selector: any PeerSelector
     let database: String
     let replicator: String
     let target: String
 
-    /// - Throws: where the plugin fails, which chooses nobody.
+    /// - Throws: if the plugin fails; no listener is chosen then.
     func name(among peers: [GroupPeers.Peer], of group: String) async throws(ReplicationError) -> String? {
         let offered = peers.map { peer in
             OfferedPeer(

@@ -5,17 +5,17 @@ import Environment
 import Synchronization
 import Transport
 
-/// The listeners of one group as a replicator knows them: which of them come into question, in which order, and how they fared.
+/// The listeners of one group from the point of view of a replicator: the candidates, their order, and the outcome of earlier attempts.
 final class GroupPeers: Sendable {
-    /// `discovered_peers`: listeners of a group that come into question at a time. Those that announce a pinned key come first.
+    /// `discovered_peers`: maximum number of candidates in a group at a time. Those that announce a pinned key come first.
     static let most = 64
-    /// `discovered_error_bytes`: of what is told of the last error.
+    /// `discovered_error_bytes`: maximum length of the last error that is kept for a candidate.
     static let errorBytes = 256
 
-    /// One that comes into question.
+    /// A candidate.
     struct Peer: Sendable {
         var service: FoundService
-        /// What checkpoints and the store know it by.
+        /// Identifies it in checkpoints and in the store.
         var key: String
         var lastError: String?
         /// Seconds since 1970.
@@ -29,22 +29,22 @@ final class GroupPeers: Sendable {
         var sessions: [String: SessionCookies] = [:]
     }
 
-    /// As written.
+    /// As configured.
     let target: String
     let group: String
     private let usesTLS: Bool
-    /// This agent's id; nil where it has none.
+    /// This agent's id; nil if it has none.
     private let own: String?
     private let pins: Set<String>
     private let time: any TimeSource
     private let state = Mutex(State())
 
-    /// - Parameter pins: of public keys, as the configuration has them.
+    /// - Parameter pins: the pinned public keys, as configured.
     init(target: String, group: String, usesTLS: Bool, own: String?, pins: Set<String>, time: any TimeSource) {
         (self.target, self.group, self.usesTLS, self.own, self.pins, self.time) = (target, group, usesTLS, own, pins, time)
     }
 
-    /// Those that come into question, in the order in which they are tried.
+    /// The candidates, in the order in which they are tried.
     func candidates(_ found: [FoundService]) -> [Peer] {
         let peers = found.filter(isCandidate).map { Peer(service: $0, key: key(of: $0)) }
         return state.withLock { state in
@@ -61,7 +61,7 @@ final class GroupPeers: Sendable {
                 (peer.lastError, peer.lastSuccess) = (state.errors[peer.key], state.successes[peer.key])
                 return peer
             }
-            // Anybody may announce any number of names.
+            // Only current candidates are remembered: anyone can announce any number of names.
             let keys = Set(chosen.map(\.key))
             state.errors = state.errors.filter { keys.contains($0.key) }
             state.successes = state.successes.filter { keys.contains($0.key) }
@@ -71,7 +71,7 @@ final class GroupPeers: Sendable {
     }
 
     private func isCandidate(_ service: FoundService) -> Bool {
-        // What is announced decides nothing about secrecy: the target says whether there is to be TLS.
+        // An announcement must not decide about encryption: the target says whether TLS is required.
         guard service.text.group == group, service.text.usesTLS == usesTLS else { return false }
         guard let own else { return !service.isLocal }
         return service.text.peer != own
@@ -81,11 +81,11 @@ final class GroupPeers: Sendable {
         service.text.peer.flatMap { $0.utf8.count == PeerIdentifier.digits && Hex.decode($0) != nil ? $0 : nil }
     }
 
-    /// By name and agent: an agent that takes over the name of another one has other documents.
+    /// From the name and the agent's id: an agent that takes over the name of another one has different documents.
     private func key(of service: FoundService) -> String { "\(target) \(service.name)\(Self.identifier(service).map { " \($0)" } ?? "")" }
 
-    /// Rendezvous hashing: the same for this agent as long as the peer is there, and spread over all agents. Where one goes, only those that had it
-    /// have another.
+    /// Rendezvous hashing: this agent always prefers the same peer while that exists, and agents are spread evenly over the peers. If a peer
+    /// disappears, only the agents that preferred it move to another one.
     private func weight(of peer: Peer) -> String {
         Hex.encode(SHA256.hash(Array("\(own ?? "")\0\(Self.identifier(peer.service) ?? peer.service.name)".utf8)))
     }
@@ -101,7 +101,7 @@ final class GroupPeers: Sendable {
         state.withLock { $0.errors[peer.key] = String(decoding: Array(message.utf8).prefix(Self.errorBytes), as: UTF8.self) }
     }
 
-    /// A session is of the server that it was opened at.
+    /// A session is valid only at the server that created it.
     func sessions(of peer: Peer) -> SessionCookies {
         state.withLock { state in
             if let sessions = state.sessions[peer.key] { return sessions }

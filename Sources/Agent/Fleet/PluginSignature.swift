@@ -22,7 +22,7 @@ package enum PluginSignature {
         return key.accepts(signature, of: message) ? nil : "does not fit: a file of the plugin was changed since it was signed, or \(key) has not signed it"
     }
 
-    /// The same of a document of the fleet that brought a plugin.
+    /// The same for the fleet document with which a plugin was delivered.
     static func problem(_ document: [UInt8], of plugin: SuppliedPlugin, trusting keys: [VerifyingKey]) -> String? {
         guard let version = (try? JSONValue(parsing: document))?["version"]?.asInt64 else { return "is in no document of the fleet" }
         do throws(FleetRefusal) {

@@ -16,7 +16,7 @@ final class CouchCallers: Sendable {
         var database: String
         /// Seconds since 1970.
         var since: Int64
-        /// The last change of who may come in, and of the authorities, when it was let in.
+        /// The numbers of the last changes of authentication and of the certificate authorities when the caller was admitted.
         var generation: Int
         var authorities: Int
         /// Nil once the request has been answered.

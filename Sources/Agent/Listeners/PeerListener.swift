@@ -45,7 +45,7 @@ package final class PeerListener: ListenerDelegate {
         var database: Database
         var principal: Principal
         var proof: PeerAuthentication.Proof
-        /// The last change of who may come in when it was asked.
+        /// The number of the last change of authentication when the question was asked.
         var generation: Int
         var login: PeerSessions.Key?
     }
@@ -303,7 +303,7 @@ package final class PeerListener: ListenerDelegate {
     /// Whether it accepts peers and is not stopping.
     var isOpen: Bool { state.withLock { $0.isOpen && !$0.isStopping } }
 
-    /// The last change of the authenticator.
+    /// The number of the authenticator's last change.
     var authenticatorGeneration: Int { state.withLock { $0.generations.authenticator } }
 
     func authenticate(_ request: UpgradeRequest) async -> PeerAuthentication.Outcome {

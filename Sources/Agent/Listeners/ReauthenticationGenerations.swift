@@ -1,9 +1,9 @@
-/// The changes of who may come in, counted. The keys of tokens say nothing of anybody who came by something else, so that their changes are only
-/// those of who came by a token.
+/// Counts the changes that may affect who is admitted. The token keys say nothing about peers that authenticated in another way, so a change of them
+/// concerns only peers that presented a token.
 struct ReauthenticationGenerations: Sendable {
-    /// The last change of the authenticator.
+    /// The number of the authenticator's last change.
     private(set) var authenticator = 0
-    /// The last change of the keys of tokens: both are numbers of one row.
+    /// The number of the last change of the token keys; both are counted in one sequence.
     private var tokens = 0
 
     /// - Returns: the number of this change.
@@ -18,7 +18,7 @@ struct ReauthenticationGenerations: Sendable {
         return tokens
     }
 
-    /// The last change that whoever has shown this has to be judged by.
+    /// The number of the last change that affects peers that authenticated in this way.
     func last(for proof: PeerAuthentication.Proof) -> Int {
         if case .token = proof { max(authenticator, tokens) } else { authenticator }
     }

@@ -159,7 +159,7 @@ package enum ConfigurationCheck {
         return uses
     }
 
-    /// With the shadow beside it, which is checked like the plugin that serves.
+    /// Includes its shadow, which is checked like the serving plugin.
     private static func judges(_ reference: PluginReference, _ hook: LuaHook, _ place: String) -> [(PluginReference, LuaHook, String)] {
         [(reference, hook, place)] + (reference.shadow.map { [(PluginReference($0), hook, "\(place) shadow")] } ?? [])
     }
@@ -175,7 +175,7 @@ package enum ConfigurationCheck {
                     first[database.value] = (listener.name.value, sync)
                     continue
                 }
-                // What only watches may differ.
+                // Shadows may differ: they only observe.
                 guard known.sync.withoutShadow != sync.withoutShadow else { continue }
                 problems.append(
                     ConfigurationProblem(

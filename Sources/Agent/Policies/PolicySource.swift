@@ -32,7 +32,7 @@ package struct PolicySource: Sendable {
         return try shadowed(filter, .pullFilter, reference, usedBy: usedBy)
     }
 
-    /// With the shadow beside it, if there is one.
+    /// Adds the configured shadow, if there is one.
     private func shadowed(
         _ filter: any DocumentFilter, _ hook: LuaHook, _ reference: PluginReference, usedBy: String
     ) throws(ConfigurationProblem) -> any DocumentFilter {
@@ -103,7 +103,7 @@ package struct PolicySource: Sendable {
         }
     }
 
-    /// - Parameter isForRouting: whether anybody is in channels by it; a shadow's are compared only then.
+    /// - Parameter isForRouting: whether the function assigns documents to channels; only then are a shadow's assignments compared.
     package func syncFunction(
         _ reference: PluginReference, usedBy: String, isForRouting: Bool = true
     ) throws(ConfigurationProblem) -> any SyncFunction {
@@ -159,7 +159,7 @@ extension PluginReference {
         params = shadow.params
     }
 
-    /// The same place with nothing beside it.
+    /// The same reference without its shadow.
     package var withoutShadow: PluginReference {
         var copy = self
         copy.shadow = nil

@@ -39,7 +39,7 @@ extension Agent {
         return validations
     }
 
-    /// Of a target that is a group: those of its remote databases that were reached before.
+    /// For a group target: the remote databases that were reached before.
     private static func remotes(of replicator: ReplicatorSettings, _ transaction: WriteTransaction) throws(StoreError) -> [RemoteID] {
         guard replicator.target.value.group != nil else { return [try transaction.remoteID(for: replicator.remoteKey)] }
         var remotes: [RemoteID] = []
@@ -151,8 +151,8 @@ extension Agent {
         for keeper in keepers { await keeper.retry() }
     }
 
-    /// Which remote databases a group has shows as they are reached: each needs a keeper with its replicator's resolver, or its conflicts
-    /// would go by the rule for remotes that are gone.
+    /// The remote databases of a group become known only as they are reached. Each needs a keeper with its replicator's resolver; otherwise its
+    /// conflicts would be decided by the rule for remotes that no longer exist.
     private func keepForReached() async {
         guard !isStopping, !keepers.isEmpty, settings.replicators.contains(where: { $0.target.value.group != nil && $0.direction.pulls }) else { return }
         let made = await makeKeepers(settings)

@@ -97,8 +97,8 @@ package enum ReplicatorBuilding {
     /// For `ws:`, `wss:`, `http:`, `https:` and `discover:`.
     ///
     /// - Parameters:
-    ///   - ownPeer: this agent's id on the local network; for a target that is a group.
-    ///   - choice: says which listener of a group it is, where a plugin does.
+    /// - ownPeer: this agent's id on the local network; for a group target.
+    /// - choice: chooses a listener of the group, if a plugin does that.
     ///   - tokens: makes the tokens or sessions to log in with, if a plugin does.
     ///   - mayOpenSessions: false for a single connection, so that no session is left at the server.
     ///   - prefersVersions: whether the database already has version vectors.
@@ -147,7 +147,7 @@ package enum ReplicatorBuilding {
         return offer
     }
 
-    /// A listener that the local network knows by its name, or any of a group.
+    /// A listener that is found on the local network by its name, or any listener of a group.
     private static func discovering(
         _ settings: ReplicatorSettings, _ client: WebSocketClient.Configuration, _ peers: GroupPeers?, _ choice: PeerChoice?, group: any EventLoopGroup,
         _ environment: Environment, _ prefersVersions: @escaping @Sendable () -> Bool
@@ -164,7 +164,7 @@ package enum ReplicatorBuilding {
         }
     }
 
-    /// What a replicator keeps of a group, by whatever interface it is reached; nil where the target is none.
+    /// A replicator's state for a group, whatever the interface on which it is found; nil if the target is not a group.
     private static func groupPeers(_ settings: ReplicatorSettings, _ own: String?, _ environment: Environment) -> GroupPeers? {
         let target = settings.target.value
         guard let group = target.group else { return nil }

@@ -9,7 +9,7 @@ import Synchronization
 
 /// Plugins that observe replicators.
 extension Agent {
-    /// From now on, and until ``ReplicatorObservers/end(_:within:)``.
+    /// Observes until ``ReplicatorObservers/end(_:within:)``.
     func observe(_ replicator: Replicator, _ settings: ReplicatorSettings) throws {
         guard let reference = settings.observer else { return }
         let name = settings.name.value
@@ -24,9 +24,9 @@ final class ReplicatorObservers: Sendable {
 
     func add(_ observing: ReplicatorObserving, of replicator: Replicator) { all.withLock { $0[ObjectIdentifier(replicator)] = observing } }
 
-    /// Those of replicators that have stopped tell what they have gathered, and then nobody is told any more of what these do.
+    /// Observers of stopped replicators report what they have collected; after that they receive nothing more about these replicators.
     ///
-    /// - Parameter nanoseconds: no call begins later; one that runs has the limits of its plugin.
+    /// - Parameter nanoseconds: no call begins after this time; a running call is bounded by its plugin's limits.
     func end(_ replicators: [Replicator], within nanoseconds: UInt64) async {
         let gone = all.withLock { all in replicators.compactMap { all.removeValue(forKey: ObjectIdentifier($0)) } }
         await withTaskGroup(of: Void.self) { tasks in
@@ -52,7 +52,7 @@ final class ReplicatorObserving: Sendable {
     private let time: any TimeSource
     private let logger: Logger
     private let unreported: UnreportedDocuments
-    /// A task that is cancelled reads what its stream holds still, without waiting for more, and ends.
+    /// When cancelled, it reads what its stream still holds, without waiting for more, and ends.
     private let gathering: Task<Void, Never>
     private let telling: [Task<Void, Never>]
 
@@ -104,7 +104,7 @@ final class ReplicatorObserving: Sendable {
         for task in telling + [gathering] { task.cancel() }
     }
 
-    /// Tells what is gathered, and the newest status. What there is no time for is counted.
+    /// Reports what has been collected, and the latest status. Documents for which no time is left are counted.
     func finish(within nanoseconds: UInt64) async {
         gathering.cancel()
         await gathering.value
@@ -155,9 +155,9 @@ final class UnreportedDocuments: Sendable {
         wake.yield()
     }
 
-    /// There is nothing to take any more.
+    /// Discards what was not taken, and ignores later events.
     ///
-    /// - Returns: how many documents nobody took.
+    /// - Returns: the number of documents that were never taken.
     @discardableResult
     func close() -> Int {
         state.withLock { state in

@@ -4,7 +4,7 @@ enum StopLimits {
     static let goodbye = 1
     /// Connections of listeners and replicators: an unresponsive peer gets no longer than this.
     static let connections = 4
-    /// Nanoseconds for plugins that hear what replicators did.
+    /// Nanoseconds for the final calls of observer plugins.
     static let observers: UInt64 = 1_000_000_000
     /// Nanoseconds for plugins and databases behind them.
     static let rest: UInt64 = 500_000_000

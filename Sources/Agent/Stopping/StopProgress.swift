@@ -17,7 +17,7 @@ final class StopProgress: Sendable {
         max(1_000_000_000, remaining(now, most: UInt64(StopLimits.connections) * 1_000_000_000))
     }
 
-    /// The same for plugins that hear what replicators did: a tenth of a second at least.
+    /// The same for observer plugins: at least a tenth of a second.
     func timeForObservers(now: UInt64) -> UInt64 { max(100_000_000, remaining(now, most: StopLimits.observers)) }
 
     private func remaining(_ now: UInt64, most: UInt64) -> UInt64 {

@@ -6,7 +6,7 @@ struct EndpointOptions: Sendable, Hashable {
     var database: String?
     /// discover: false for a listener without TLS. Never determined by the announcement, because anybody can announce anything.
     var usesTLS = true
-    /// discover: any listener that is announced as one of this group.
+    /// discover: any announced listener of this group.
     var group: String?
 
     static let speeds = [

@@ -54,7 +54,7 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
     package var sync: PluginReference?
     /// Whether it is announced on the local network. Default: no.
     package var advertise = Located(AdvertisedName.no)
-    /// Which of those that are announced belong together: a replicator may take any of them. Default: nil, none.
+    /// The group that the listener is announced in: a replicator may connect to any listener of a group. Default: nil, none.
     package var advertiseGroup: Located<String>?
     /// Seconds after which a silent peer is sent a PING. Default 300.
     package var heartbeat = 300

@@ -3,7 +3,7 @@ package struct PluginReference: Sendable, ConfigurationSection {
     package var plugin = Located("")
     /// The plugin's `ctx.params`: a mapping; nil if there is none. To be checked against the plugin's declarations; every node has its position.
     package var params: ConfigurationNode?
-    /// A second plugin that is asked the same and only has its differences counted. Resolvers, filters and sync functions only.
+    /// A second plugin that is given the same input, and whose differing results are only counted. Resolvers, filters and sync functions only.
     package var shadow: ShadowReference?
     /// What happens to a conflict for which the resolver fails. Resolvers only.
     package var onFailure = Located(ResolverFailure.pending)
@@ -82,7 +82,7 @@ extension Form where Value == PluginReference {
         return reference
     }.or(PluginReference.self) { reference, _ in reference }
 
-    /// Transforms and observers: what they do cannot be done beside another one and only be looked at.
+    /// Transforms and observers: their effects cannot be compared without taking place, so they have no shadow.
     static let plugin = Form<PluginReference>(
         shape: judge.shape, expected: judge.expected,
         read: { node, reading in

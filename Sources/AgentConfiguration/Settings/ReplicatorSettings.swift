@@ -71,7 +71,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var compression = Located(3)
     /// The bandwidth of its connections. Default: nil, unlimited.
     package var bandwidth: BandwidthSettings?
-    /// The plugin that says to which listener of a group it connects. Default: nil, the agent does.
+    /// The plugin that chooses a listener of the group. Default: nil, the agent chooses.
     package var selectPeer: PluginReference?
     /// A plugin that observes it. Default: nil, none.
     package var observer: PluginReference?
@@ -82,7 +82,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     /// The remote database's identity: in checkpoints, in the store, and for resolvers.
     package var remoteKey: String { remoteID?.value ?? target.value.text }
 
-    /// Whether its remote database, or one of them where its target is a group, is known by this.
+    /// Whether this key identifies its remote database or, for a group target, one of them.
     package func knows(remote key: String) -> Bool {
         key.utf8.elementsEqual(remoteKey.utf8) || target.value.group != nil && key.utf8.starts(with: "\(target.value.text) ".utf8)
     }

@@ -30,7 +30,7 @@ package struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
     /// serial: bits per second.
     package var speed: Int { options.speed }
 
-    /// discover: any listener of this group; nil: the one of the name in ``path``.
+    /// discover: any listener of this group; nil: the listener named in ``path``.
     package var group: String? { options.group }
 
     /// The remote database: for a network target the last component of the path; for others the one that is named, nil if it has only one.

@@ -63,7 +63,7 @@ enum Multipart {
     }
 }
 
-/// A body whose parts are documents, each alone or with its attachments behind it, and what cannot be had.
+/// A multipart body: each part is a document, alone or followed by its attachments, or an error for a document that is not available.
 struct MixedParts: Sendable {
     private let outer: String
     private let inner: String
@@ -75,7 +75,7 @@ struct MixedParts: Sendable {
 
     func type(_ media: String = "multipart/mixed") -> String { "\(media); boundary=\"\(outer)\"" }
 
-    /// - Parameter fields: of its part's header where attachments follow, each with the end of its line.
+    /// - Parameter fields: additional header fields for the part of a document with attachments, each ending with a line break.
     func write(_ text: DocumentText, fields: String = "", _ writer: inout PieceWriter) async throws {
         guard !text.following.isEmpty else { return try await write(text.pieces, &writer) }
         try await writer.write("--\(outer)\r\n\(fields)Content-Type: multipart/related; boundary=\"\(inner)\"\r\n\r\n")
@@ -83,7 +83,7 @@ struct MixedParts: Sendable {
         try await writer.write("\r\n")
     }
 
-    /// A document that nothing follows.
+    /// Writes a document that is not followed by attachments.
     func write(_ document: [BodyPiece], _ writer: inout PieceWriter) async throws {
         try await writer.write("--\(outer)\r\nContent-Type: application/json\r\n\r\n")
         try await writer.write(document)

@@ -16,7 +16,7 @@ struct RouteDescription: Sendable {
         /// JSON with this schema.
         case json(String)
         case bytes
-        /// Documents as JSON, or each in a part.
+        /// Documents as JSON, or as multipart with one part each.
         case parts
         /// Changes, in the form that `feed` names.
         case feed

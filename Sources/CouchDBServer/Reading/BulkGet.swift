@@ -21,7 +21,7 @@ enum BulkGet {
         let asked = list.map { Self.asked($0, latest: latest) }
         let media = media(call.request)
         let parts = media.map { _ in MixedParts(call) }
-        // In parts, attachments come along unless the client holds them, or wants none.
+        // A multipart response includes attachments unless the client already has them, or does not want any.
         let carries = try flag("attachments", default: parts != nil)
         let carried: DocumentForm.Attachments = parts == nil ? .inline : .follow
         let reading = DocumentReading(call: call)
@@ -52,7 +52,7 @@ enum BulkGet {
         }
     }
 
-    /// The type of a body in parts, for a client that takes one and no JSON; nil for all others.
+    /// The multipart type of the response, for a client that accepts one and not JSON; nil for all others.
     private static func media(_ request: HTTPRequest) -> String? {
         func takes(_ types: String...) -> Bool { types.contains { Multipart.isAccepted(request, $0) } }
         if takes("application/json", "application/*", "*/*") { return nil }
@@ -96,7 +96,7 @@ enum BulkGet {
                 let text = try await DocumentText.of(found, form, writer.blobs)
                 try await output.write(text, of: found, &writer)
             } catch let unreadable as UnreadableAttachment {
-                // Of this revision alone: those of other documents are to come.
+                // The error concerns only this revision; other revisions and documents follow.
                 try await output.write(id, found.revision.text, unreadable.answer, &writer)
             }
         }
@@ -126,11 +126,11 @@ enum BulkGet {
         try await output.endDocument(&writer)
     }
 
-    /// How revisions stand in the answer: as JSON, by their documents, or each as a part.
+    /// How revisions are written to the response: as JSON grouped by document, or one part each.
     private struct Output {
         private let parts: MixedParts?
         private var isFirst = true
-        /// Of the document's revisions.
+        /// Of the current document.
         private var isFirstRevision = true
 
         init(_ parts: MixedParts?) { self.parts = parts }
@@ -146,7 +146,7 @@ enum BulkGet {
 
         mutating func write(_ text: DocumentText, of found: FoundRevision, _ writer: inout PieceWriter) async throws {
             guard let parts else { return try await write(text.pieces, &writer) }
-            // No id has control characters, which could end the field.
+            // Ids contain no control characters, which could end the header field.
             try await parts.write(text, fields: "X-Doc-Id: \(found.id.text)\r\nX-Rev-Id: \(found.revision.text)\r\n", &writer)
         }
 

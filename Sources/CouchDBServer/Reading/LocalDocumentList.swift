@@ -3,11 +3,11 @@ import DocumentStore
 import HTTPServer
 import Replication
 
-/// `_local_docs`: what `_all_docs` is of documents that are never replicated. It lists the user's own, which are those that `_local/ID` reads:
-/// nobody learns what checkpoints another keeps.
+/// `_local_docs`: the counterpart of `_all_docs` for documents that are never replicated. It lists only the user's own ones, which are those that
+/// `_local/ID` reads: users must not learn of each other's checkpoints.
 struct LocalDocumentList: Sendable {
     private let call: CouchCall
-    /// With what their ids begin in the store; for clients that is `_local/`.
+    /// What their ids begin with in the store; clients see `_local/` instead.
     private let prefix: String
 
     private init(_ call: CouchCall) { (self.call, prefix) = (call, LocalRoutes.key(call, "")) }
@@ -23,7 +23,7 @@ struct LocalDocumentList: Sendable {
         }
     }
 
-    /// `_local_docs/queries`: several at once.
+    /// `_local_docs/queries`: several queries in one request.
     static func queries(_ call: CouchCall) async throws -> HTTPResponse {
         let asked = try await AllDocuments.several(call)
         let list = Self(call)
@@ -38,7 +38,7 @@ struct LocalDocumentList: Sendable {
     }
 
     private func write(_ asked: AllDocuments, _ writer: inout PieceWriter) async throws {
-        // CouchDB counts them nowhere, and they have no sequences.
+        // CouchDB does not count these documents, and they have no sequences.
         try await writer.write("{\"total_rows\":null,\"offset\":null\(asked.withSequence ? ",\"update_seq\":null" : ""),\"rows\":[")
         if let keys = asked.keys {
             try await write(keys: keys, asked, &writer)
@@ -48,14 +48,14 @@ struct LocalDocumentList: Sendable {
         try await writer.write("\n]}")
     }
 
-    /// Who comes without a name shares these documents with all others who do. By a list each could alter the checkpoints of all of them, so that
-    /// one is for those only who may alter everything else, too.
+    /// All anonymous clients share these documents. With a list, each could alter the checkpoints of all others, so an anonymous client gets one only
+    /// if it may write everything else, too.
     private var mayList: Bool { call.peer.principal.name != nil || call.isUnbounded }
 
     // MARK: - Rows
 
     private func writeRange(_ asked: AllDocuments, _ writer: inout PieceWriter) async throws {
-        // What begins with the prefix comes before the next byte in place of its slash.
+        // All ids with the prefix lie between it and the same text with the slash replaced by the next byte.
         var (lower, upper) = (prefix, "\(prefix.dropLast())0")
         var (skip, left) = (asked.skip, asked.limit)
         var isFirst = true
@@ -80,7 +80,7 @@ struct LocalDocumentList: Sendable {
         }
     }
 
-    /// As CouchDB has it: keys are counted before those that name no such document go, which have no row.
+    /// As in CouchDB: `skip` and `limit` apply before keys that are not ids of such documents are dropped; these get no row.
     private func write(keys: [JSONValue], _ asked: AllDocuments, _ writer: inout PieceWriter) async throws {
         let inOrder = asked.isDescending ? keys.reversed().map(\.self) : keys
         var rest = inOrder.dropFirst(asked.skip).prefix(asked.limit).filter { $0.asString?.utf8.starts(with: "_local/".utf8) ?? false }[...]
@@ -98,7 +98,7 @@ struct LocalDocumentList: Sendable {
         }
     }
 
-    /// - Returns: false for one that has gone meanwhile.
+    /// - Returns: false if the document was deleted in the meantime.
     private func write(
         _ entry: CheckpointEntry, _ asked: AllDocuments, beside held: Int, _ isFirst: inout Bool, _ writer: inout PieceWriter
     ) async throws -> Bool {
@@ -121,7 +121,7 @@ struct LocalDocumentList: Sendable {
         return true
     }
 
-    // MARK: - What is stored
+    // MARK: - Reading the store
 
     private func entries(after lower: String, before upper: String, isDescending: Bool) async throws -> [CheckpointEntry] {
         let owner = call.peer.checkpointOwner
@@ -131,7 +131,7 @@ struct LocalDocumentList: Sendable {
         return found.compactMap(\.self)
     }
 
-    /// Nil for each that is not there.
+    /// Nil for each one that does not exist.
     private func entries(_ ids: [String]) async throws -> [CheckpointEntry?] {
         let owner = call.peer.checkpointOwner
         return try await reading { transaction in
@@ -141,9 +141,9 @@ struct LocalDocumentList: Sendable {
         }
     }
 
-    /// A page of them, when there is room for it.
+    /// Reads a page of entries once memory for it is available.
     private func reading(_ read: @escaping @Sendable (ReadTransaction) throws -> [CheckpointEntry?]) async throws -> [CheckpointEntry?] {
-        // The page before was taken by the client.
+        // The client has received the previous page.
         call.answer.hold(0)
         try await call.requireAdmission()
         let most = CouchLimits.pageRows * (StoreLimits.maxLocalIDBytes + Self.bytesPerEntry)
@@ -153,7 +153,7 @@ struct LocalDocumentList: Sendable {
         }
     }
 
-    /// With the room of a list that grew.
+    /// Allows for the spare capacity of an array that grew.
     private static let bytesPerEntry = 2 * MemoryLayout<CheckpointEntry?>.stride + 96
 
     private static func bytes(_ entries: [CheckpointEntry?]) -> Int { entries.reduce(0) { $0 + bytesPerEntry + ($1?.id.utf8.count ?? 0) } }
@@ -161,7 +161,7 @@ struct LocalDocumentList: Sendable {
     private func storedID(_ id: String) -> String { prefix + String(Substring(id.utf8.dropFirst("_local/".utf8.count))) }
     private func shownID(_ entry: CheckpointEntry) -> String { "_local/" + String(Substring(entry.id.utf8.dropFirst(prefix.utf8.count))) }
 
-    /// Those of another collection stand beside the default collection's, with its name before their own.
+    /// The ids of other collections' documents contain the collection's name, and share the default collection's prefix.
     private func belongsToOtherCollection(_ entry: CheckpointEntry) -> Bool {
         guard call.collection.name.isDefault else { return false }
         let id = entry.id.utf8.dropFirst(prefix.utf8.count)

@@ -7,7 +7,7 @@ import Replication
 /// `_local/ID`: documents that are never replicated, in which replicators keep their checkpoints. They belong to a user: nobody can
 /// read, replace or displace another user's. Clients without permission to write documents may write these.
 enum LocalRoutes {
-    /// Under which it is stored.
+    /// The key under which it is stored.
     static func key(_ call: CouchCall, _ id: String) -> String {
         call.collection.name.isDefault ? "_local/\(id)" : "_local/\(call.collection.name)/\(id)"
     }
@@ -19,9 +19,9 @@ enum LocalRoutes {
         return .couch(shown("_local/\(id)", stored), headers: ["ETag": tag, "Cache-Control": "must-revalidate"], call.database.blobs, keeping: call.answer)
     }
 
-    /// As a client sees it.
+    /// The document as a client sees it.
     ///
-    /// - Parameter id: with its prefix.
+    /// - Parameter id: including the `_local/` prefix.
     static func shown(_ id: String, _ stored: StoredCheckpoint) -> JSONWriter {
         var text = JSONWriter()
         text.raw("{\"_id\":")
@@ -32,12 +32,12 @@ enum LocalRoutes {
         return text
     }
 
-    /// When there is room for it.
+    /// Reads it once memory is available.
     ///
-    /// - Parameter kept: bytes that the answer goes on holding beside it.
+    /// - Parameter kept: bytes that the response continues to hold besides.
     static func read(_ call: CouchCall, key: String, beside kept: Int = 0) async throws -> StoredCheckpoint? {
         let owner = call.peer.checkpointOwner
-        // What was read before was taken by the client.
+        // The client has received what was read before.
         call.answer.hold(kept)
         let size = try await call.database.read { try $0.peerCheckpointSize(owner, id: key) } ?? 0
         // Counted twice: as read and as written.

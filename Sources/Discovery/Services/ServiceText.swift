@@ -11,7 +11,7 @@ package struct ServiceText: Sendable, Equatable {
     package var pin: String?
     /// The pin of the next key.
     package var nextPin: String?
-    /// Those of one group do the same work: whoever looks for one of them takes any.
+    /// Listeners of one group are interchangeable: a replicator for the group may connect to any of them.
     package var group: String?
 
     package init() {}

@@ -1,5 +1,5 @@
 extension Explanation {
-    /// What a replicator or listener is doing, as `nightjar status` says it, what is said of a backup, and what runs beside a plugin.
+    /// What a replicator or listener is doing, in the words of `nightjar status`, what is said of a backup, and what runs alongside a plugin.
     static let ofStatus = [
         Explanation(
             "stopped", "A replicator or listener does nothing: an operator stopped it, an error stopped it that a retry does not fix, or it is a one-shot replicator "

@@ -14,7 +14,7 @@ actor FolderValidation: SyncFunction {
 
     private init(_ reference: PluginReference, _ settings: AgentSettings, _ database: Database) {
         pluginName = reference.plugin.value
-        // A candidate has nothing to say in a command that ends at once.
+        // A candidate has nothing to report in a command that ends at once.
         self.reference = reference.withoutShadow
         plugins = FolderPlugins(settings, database)
         usedBy = "database \(database.name) validate"

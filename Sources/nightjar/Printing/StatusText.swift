@@ -190,7 +190,7 @@ enum StatusText {
 
     /// Also for `plugin list`.
     ///
-    /// - Parameter showsDifferences: what candidates last said otherwise.
+    /// - Parameter showsDifferences: whether to show the latest differences of candidates.
     static func plugins(_ plugins: [JSONValue], showsDifferences: Bool = false) -> String {
         var table = TextTable(["PLUGIN", "VERSION", "STATE", "HOOKS", "CALLS", "ERRORS", "REJECTED", "P99 MS", "USED BY"], alignsRight: [4, 5, 6, 7])
         var notes = ""

@@ -50,7 +50,7 @@ function one(plugin, isChosen) {
     plugin.last_failure && h("details", null, h("summary", null, "Last failure"), h("pre", null, plugin.last_failure)));
 }
 
-// As a candidate: asked the same as the plugin that serves, with no effect.
+// As a candidate: it is given the same input as the serving plugin, with no effect.
 function beside(plugin, shadow) {
   const counted = `${count(shadow.compared)} compared, ${count(shadow.different)} different, ${count(shadow.failed)} failed, ${count(shadow.skipped)} skipped`;
   return h("details", null, h("summary", null, `A shadow of ${shadow.beside} in ${shadow.place}: ${counted}`),

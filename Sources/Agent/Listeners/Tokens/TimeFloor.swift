@@ -3,22 +3,22 @@ import Environment
 import Glibc
 import Synchronization
 
-/// The earliest that it can be now. A machine whose clock was not set, or was set back, must not take tokens that ended long ago.
+/// A lower bound for the current time. A machine whose clock was never set, or was set back, must not accept tokens that expired long ago.
 ///
-/// It is the latest of: the beginning of 2026 (`earliest_time`), when the file with the keys of tokens was written, and the time that the agent noted last
-/// in its data folder. A clock that something keeps right is believed against the last two: the clock may have been ahead then.
+/// The bound is the latest of: the beginning of 2026 (`earliest_time`), the modification time of the token keys' file, and the time that the agent last
+/// recorded in its data folder. A synchronised clock overrides the last two: they may come from a time when the clock was ahead.
 final class TimeFloor: Sendable {
-    /// `noted_time_interval`: seconds between two notes, and how long a clock that nothing keeps right has to go on without a jump before it is noted: one
-    /// that starts with a wrong time mostly is set soon.
+    /// `noted_time_interval`: seconds between two recordings, and how long an unsynchronised clock has to run without a jump before its time is recorded:
+    /// a machine that starts with a wrong time usually sets it soon afterwards.
     static let interval: Int64 = 600
-    /// `clock_jump`: seconds by which the clock was set, rather than slowly corrected.
+    /// `clock_jump`: differences larger than this many seconds mean that the clock was set, rather than gradually adjusted.
     private static let jump: Int64 = 5
-    /// Beyond the year 9999 it is no time.
+    /// Times beyond the year 9999 are invalid.
     private static let latest: Int64 = 253_402_300_799
 
     private struct State {
         var noted: Int64
-        /// How far the clock is ahead of the monotonic one, and since when, by that.
+        /// The offset of the clock from the monotonic one, and since when (by the monotonic one) it has been stable.
         var steady: (ahead: Int64, since: Int64)?
     }
 
@@ -26,10 +26,10 @@ final class TimeFloor: Sendable {
     private let time: any TimeSource
     private let isKept: @Sendable () -> Bool
     private let state: Mutex<State>
-    /// One at a time.
+    /// Serialises writes to the file.
     private let writing = Mutex(())
 
-    /// - Parameter isKept: whether something keeps this machine's clock right, as it is when it is asked.
+    /// - Parameter isKept: whether this machine's clock is currently synchronised.
     init(dataFolder: String, time: any TimeSource, isKept: @escaping @Sendable () -> Bool = { System.keepsClock }) {
         path = "\(dataFolder)/clock.noted"
         self.time = time
@@ -37,9 +37,9 @@ final class TimeFloor: Sendable {
         state = Mutex(State(noted: Self.read(path) ?? 0))
     }
 
-    /// What time it is for tokens, and why it is not what the clock says; nil where it is.
+    /// The time to use for tokens, and why it differs from the clock; nil if it does not.
     ///
-    /// - Parameter keys: the file of the keys.
+    /// - Parameter keys: the path of the token keys' file.
     func now(keys: String?) -> (seconds: Int64, doubt: String?) {
         let wall = time.wallSeconds()
         var (floor, why) = (StoreLimits.earliestSeconds, "no clock is right before \(Timestamp.format(StoreLimits.earliestSeconds)) (earliest_time)")
@@ -47,12 +47,12 @@ final class TimeFloor: Sendable {
         if noted > floor { (floor, why) = (noted, "the agent ran here at \(Timestamp.format(noted)) (\(path))") }
         if let keys, let written = Self.written(keys), written > floor { (floor, why) = (written, "\(keys) was written at \(Timestamp.format(written))") }
         guard wall < floor, wall < StoreLimits.earliestSeconds || !isKept() else { return (wall, nil) }
-        // Clocks are corrected by seconds.
+        // Clock corrections of a few seconds are normal.
         guard floor - wall > Self.jump else { return (floor, nil) }
         return (floor, "the clock of this machine says \(Timestamp.format(wall)) and looks unset: \(why)")
     }
 
-    /// Has the time known to later starts, now and then.
+    /// Records the time for later starts, at most once per interval.
     func note() {
         let wall = time.wallSeconds()
         guard (StoreLimits.earliestSeconds...Self.latest).contains(wall) else { return }
@@ -62,13 +62,13 @@ final class TimeFloor: Sendable {
             let ahead = wall - running
             if state.steady.map({ abs($0.ahead - ahead) > Self.jump }) ?? true { state.steady = (ahead, running) }
             let isSteady = state.steady.map { running - $0.since >= Self.interval } ?? false
-            // What was noted while the clock was ahead ends when something keeps it right.
+            // A time recorded while the clock was ahead is corrected once the clock is synchronised.
             guard isKept ? abs(wall - state.noted) >= Self.interval : isSteady && wall - state.noted >= Self.interval else { return false }
             state.noted = wall
             return true
         }
         guard shouldSave else { return }
-        // Where the disk refuses, the next note is tried; others tell of the disk.
+        // If the write fails, the next recording tries again; problems with the disk are reported elsewhere.
         _ = writing.withLock { _ in try? DurableFile.write(path, Array("\(wall)\n".utf8), writers: .thisProcess) }
     }
 

@@ -21,11 +21,11 @@ final class TokenAuthenticator: Sendable {
         case refused(TokenProblem)
     }
 
-    /// A secret of the configuration, and the key that it is.
+    /// A shared secret from the configuration, and the key made from it.
     private struct Shared: Sendable {
         var secret: Secret
         var key: TokenKey
-        /// What is wrong with its file, while this one from before is in force.
+        /// What is wrong with its file, while the previous secret remains in force.
         var problem: String?
     }
 
@@ -38,7 +38,7 @@ final class TokenAuthenticator: Sendable {
 
     /// - Parameters:
     ///   - listener: named in problems.
-    ///   - floor: what the clock is held against; nil believes it.
+    /// - floor: the lower bound against which the clock is checked; nil trusts the clock.
     static func make(_ settings: TokenSettings, listener: String, time: any TimeSource, floor: TimeFloor? = nil) throws(ConfigurationProblem) -> TokenAuthenticator {
         let files: ReloadableFiles<[TokenKey]>?
         let algorithms = settings.signatureAlgorithms
@@ -80,13 +80,13 @@ final class TokenAuthenticator: Sendable {
         } catch { return .refused(error) }
     }
 
-    /// What time it is for tokens, and why it is not what the clock says.
+    /// The time to use for tokens, and why it differs from the clock.
     var now: (seconds: Int64, doubt: String?) { floor?.now(keys: rules.settings.keys?.value) ?? (time.wallSeconds(), nil) }
 
-    /// What is wrong with the file of keys now, while those from before are in use.
+    /// What is wrong with the current key file, while the previous keys remain in use.
     var failure: TLSFileError? { files?.failure }
 
-    /// The same of the file of the secret.
+    /// The same for the file of the secret.
     var secretProblem: String? { shared.withLock { $0?.problem } }
 
     /// Takes in a file or a secret that has changed. Broken ones are reported, and what was there before stays in force.
@@ -102,7 +102,7 @@ final class TokenAuthenticator: Sendable {
         return hasChanged || hasSecret
     }
 
-    /// - Returns: whether it is another one, and what is wrong with it where nobody was told.
+    /// - Returns: whether the secret has changed, and what is wrong with its file if that has not been reported yet.
     private func refreshSecret() -> (isNew: Bool, problem: String?) {
         shared.withLock { shared in
             guard var known = shared else { return (false, nil) }

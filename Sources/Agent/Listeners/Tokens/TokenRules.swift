@@ -9,8 +9,8 @@ struct TokenRules: Sendable {
 
     let settings: TokenSettings
 
-    /// - Parameter moment: seconds since 1970, and why that is not what the clock says.
-    /// - Returns: who it is, and when the token is not taken any more.
+    /// - Parameter moment: the time in seconds since 1970, and why it differs from the clock.
+    /// - Returns: the principal, and when the token stops being accepted.
     func bearer(_ claims: JSONObject, at moment: (seconds: Int64, doubt: String?)) throws(TokenProblem) -> (principal: Principal, end: Int64) {
         let (now, doubt) = (moment.seconds, moment.doubt.map { "; \($0)" } ?? "")
         guard let expiry = try instant("exp", claims) else { throw Self.problem("it has no exp, so it would never expire") }
