@@ -1,4 +1,4 @@
-// Calling select_peer, which says to which of several listeners a replicator connects.
+// Calls select_peer, which chooses the listener that a replicator connects to.
 #include "calls.h"
 
 typedef struct {
@@ -7,7 +7,7 @@ typedef struct {
     int32_t decision;
 } select_call;
 
-// Checks what select_peer gave, and leaves the name in the output. Returns false where it is to wait.
+// Checks the result of select_peer, and leaves the name in the output. Returns false if the replicator is to wait.
 static bool read_selection(lua_State *L, nj_state *S, int result, int results) {
     S->is_result = true;
     if (results == 0) nj_fail_result(L, "select_peer returned no value (a forgotten return?); to wait it returns nil");

@@ -4,7 +4,7 @@ import Encodings
 /// only the new body is allocated.
 struct DeltaText {
     private let text: UnsafeBufferPointer<UInt8>
-    /// Where large values end, of those that were met.
+    /// End offsets of large values, as far as they were encountered.
     private var ends: [Int: Int]
     private var new: [UInt8] = []
 
@@ -18,7 +18,7 @@ struct DeltaText {
         let isNested = delta.members.contains { if case .object(let inside) = $0.value { !inside.isEmpty } else { false } }
         var work = DeltaText(text: old, ends: isNested ? ends(in: old, from: start) : [:])
         work.new.reserveCapacity(old.count + extra)
-        // Where something of it changes, its end is met on the way.
+        // If the object changes, its end is found along the way.
         _ = try work.apply(.object(delta), to: start..<(delta.isEmpty ? old.endOfJSONValue(start) : old.count))
         return work.new
     }
@@ -94,7 +94,7 @@ struct DeltaText {
         var at = start + 1
         while let member = nextMember(&at) {
             if let index = changes.index(of: self[member.key]) { places[index] = member.key.lowerBound }
-            // The second walk goes round it.
+            // Lets the second pass skip it.
             if member.value.count > Self.large { ends[member.value.lowerBound] = member.value.upperBound }
         }
         new.append(UInt8(ascii: "{"))

@@ -96,9 +96,10 @@ public protocol TransportConnector: Sendable {
     /// - Throws: ``ReplicationError`` saying why the peer could not be reached or refused.
     func connect() async throws -> any MessageTransport
 
-    /// The same where one target leads to several remote databases.
+    /// The same for a target that leads to several remote databases.
     ///
-    /// - Parameter remote: as an earlier connection named it: only this one, since the new connection stands beside that. Nil: any.
+    /// - Parameter remote: the remote database, as named by an earlier connection: only this one, since the new connection is in addition to that
+    ///   one. Nil: any.
     func reach(_ remote: String?) async throws -> ReachedRemote
 }
 
@@ -106,10 +107,10 @@ extension TransportConnector {
     public func reach(_ remote: String?) async throws -> ReachedRemote { ReachedRemote(transport: try await connect(), remote: nil) }
 }
 
-/// A connection, and where it leads to.
+/// A connection, and the remote database that it leads to.
 public struct ReachedRemote: Sendable {
     public var transport: any MessageTransport
-    /// What tells this remote database from others of the same target; nil where there are none.
+    /// Distinguishes this remote database from others of the same target; nil if there are no others.
     public var remote: String?
 
     public init(transport: any MessageTransport, remote: String?) { (self.transport, self.remote) = (transport, remote) }

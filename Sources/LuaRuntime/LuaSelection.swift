@@ -1,9 +1,9 @@
 import CLua
 
 extension LuaPluginState {
-    /// Asks `select_peer`.
+    /// Calls `select_peer`.
     ///
-    /// - Parameter peers: a list of objects, each with a `name`; `nightjar.d.lua` names the other members.
+    /// - Parameter peers: objects, each with a `name`; the other members are listed in `nightjar.d.lua`.
     /// - Returns: the name of one of them; nil to wait.
     public func callSelectPeer(_ peers: [LuaValue], use: LuaUse, limits: LuaCallLimits = .filter) throws(LuaFailure) -> String? {
         let reference = reference(of: use)

@@ -90,8 +90,8 @@ extension LuaAssignment {
         expiry = value["expiry"].integer
     }
 
-    /// A channel, or a name that something is granted to, that differs from another one only in how its characters are composed. Swift takes the two for
-    /// one: as one key, the first would get what was meant for the second.
+    /// A channel, or a name to which something is granted, that differs from another one only in how its characters are composed. Swift considers the
+    /// two equal: as one key, the first would get what was meant for the second.
     static func ambiguousName(_ value: LuaValue) -> String? {
         func names(_ value: LuaValue) -> [String] {
             guard case .object(let members) = value else { return [] }

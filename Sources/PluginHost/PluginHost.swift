@@ -155,7 +155,7 @@ package final class PluginHost: Sendable {
         return Set(version.declarations.all.filter { $0.kind == .array }.map(\.name))
     }
 
-    /// - Parameter shadow: of a candidate: where its comparisons are counted.
+    /// - Parameter shadow: for a candidate: where its comparisons are counted.
     func use(
         _ plugin: String, _ hook: LuaHook, _ params: LuaValue, _ usedBy: String, _ limits: LuaCallLimits?, shadow: ShadowTally? = nil
     ) throws(PluginError) -> PluginUse {

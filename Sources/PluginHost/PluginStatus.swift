@@ -104,7 +104,7 @@ package struct PluginStatus: Sendable, Equatable {
     package var parameterProblems: [String]
     /// Places where it is only a candidate, ascending.
     package var shadows: [Shadow] = []
-    /// It is used, and nowhere more than a candidate: what is wrong with it holds nothing.
+    /// It is used only as a candidate, so nothing is held because of its problems.
     package var isOnlyShadow = false
     /// The last failure of the version in force, `kind: file:line: message`.
     package var lastFailure: String?

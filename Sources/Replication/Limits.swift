@@ -116,8 +116,8 @@ public struct ReplicationLimitValues: Sendable {
     public var blobPieceBytes = 64 << 10
     /// `blob_looks`: blobs that a connection looks up in the store at the same time, so that a document that names many does not block the others.
     public var blobLooks = 64
-    /// `awaited_blobs`: blobs that the revisions of a connection wait for at the same time, one revision for a quarter of them at most. Of the others
-    /// nothing but the name is held.
+    /// `awaited_blobs`: blobs that the revisions of a connection wait for at the same time; a single revision waits for at most a quarter of them. Of
+    /// any further blobs, only the name is held.
     public var awaitedBlobs = 256
     /// `blob_fetches`: blobs that are fetched at the same time.
     public var blobFetches = 8

@@ -152,7 +152,7 @@ int nj_call_session(nj_state *S, int32_t use, const nj_budget *budget);
 int nj_call_observer(nj_state *S, int32_t hook, int32_t use, nj_bytes news, const nj_budget *budget);
 
 enum { NJ_WAITS = 0, NJ_CHOSEN };
-// peers: JSON. NJ_CHOSEN: nj_output is a JSON text, the name.
+// peers: JSON. NJ_CHOSEN: nj_output contains the name as JSON text.
 int nj_call_select(nj_state *S, int32_t use, nj_bytes peers, const nj_budget *budget, int32_t *decision);
 
 // Plugin tests. nj_load_tests writes a JSON object to nj_output whose keys are the names.

@@ -8,9 +8,9 @@ public struct StoredCheckpoint: Sendable, Equatable {
 /// A checkpoint without its body.
 public struct CheckpointEntry: Sendable, Equatable {
     public var id: String
-    /// As of ``StoredCheckpoint``.
+    /// As in ``StoredCheckpoint``.
     public var revision: String
-    /// Bytes of its body.
+    /// Size of its body in bytes.
     public var size: Int
 }
 

@@ -28,7 +28,7 @@ extension ReadTransaction {
         try peerCheckpointEntry(owner, id: id)?.size
     }
 
-    /// What there is to know of a checkpoint without its body; `nil` if its owner has none under this id.
+    /// A checkpoint without its body; `nil` if its owner has none with this id.
     public final func peerCheckpointEntry(_ owner: CheckpointOwner, id: String) throws(StoreError) -> CheckpointEntry? {
         let statement = try active().cached("SELECT rev, length(body) FROM peer_checkpoints WHERE owner = ?1 AND id = ?2")
         statement.bind(1, owner.key)
@@ -38,9 +38,9 @@ extension ReadTransaction {
         return CheckpointEntry(id: id, revision: "\(statement.integer(0))-cc", size: Int(clamping: statement.integer(1)))
     }
 
-    /// Those of one owner whose ids lie between two texts, neither of which is one of them.
+    /// The checkpoints of one owner with ids between two texts, both exclusive.
     ///
-    /// - Parameter isDescending: in the order of their ids backwards.
+    /// - Parameter isDescending: in descending order of ids.
     public final func peerCheckpoints(
         _ owner: CheckpointOwner, after lower: String, before upper: String, isDescending: Bool = false, limit: Int
     ) throws(StoreError) -> [CheckpointEntry] {

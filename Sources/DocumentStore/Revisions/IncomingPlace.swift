@@ -1,28 +1,28 @@
 import Documents
 
-/// What the tree of a document says of a revision that comes to it. Nothing of it needs the revision's body.
+/// The place of an incoming revision in the document's tree. Determined without the revision's body.
 struct IncomingPlace {
-    /// Without a branch that lost a decision here and that the peer goes on with.
+    /// The document's tree, without a branch that lost a decision here and that the peer continues.
     let tree: RevisionTree
     let isHere: Bool
     let standIns: [RevisionID]
-    /// Leaves that it knows of by its version vector, whatever branch of the tree it is of.
+    /// Leaves that its version vector covers, whatever branch it belongs to itself.
     let replaced: [RevisionID]
-    /// What was beside the current revision may have won elsewhere.
+    /// A branch alongside the current revision may have won elsewhere.
     let hasWon: Bool
-    /// The newest of its ancestors that is here.
+    /// Its newest ancestor that is here.
     let ancestor: RevisionID?
     let descends: Bool
-    /// Somebody made it on top of a deletion, of which ours is but another one.
+    /// It was created on top of a tombstone, and the tombstone here is merely a different one.
     let goesOn: Bool
-    /// It is in conflict with nothing that is here.
+    /// It is not in conflict with anything here.
     let fits: Bool
 
     init(_ incoming: IncomingRevision, _ row: ReadTransaction.Row, _ known: RevisionTree, _ conflicts: ConflictHandling) {
         var tree = known
         let revision = incoming.revision
-        // A peer with one branch goes on with what lost a decision here. One that keeps every branch has just not heard yet that it ended.
-        // What was deleted before it lost stays deleted, and becomes the peer's once more if that tells each of its tombstones.
+        // A peer that keeps one branch may continue the one that lost a decision here. A peer that keeps every branch just has not learned yet that
+        // it ended. A branch that was deleted before it lost stays deleted; it becomes the peer's again if the peer reports each of its tombstones.
         if case .document = incoming.deletion, incoming.vector == nil, let end = tree.endOfBranch(of: revision), end != row.revision,
             !tree.endsTombstone(end) || incoming.isDeleted && row.isDeleted && conflicts == .store && incoming.remote != nil {
             tree.removeBranch(end)
@@ -33,38 +33,38 @@ struct IncomingPlace {
         let ancestor = incoming.history.first { tree.contains($0) }
         descends = ancestor == row.revision || replaced.contains(row.revision)
         goesOn = row.isDeleted && !row.isConflicted && ancestor.map { tree.isTombstone($0) } == true
-        // What a passive side takes without a resolver, it takes with one as well.
+        // What a passive side accepts without a resolver, it accepts with one as well.
         let isRecreated = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !incoming.isDeleted)
         fits = descends || goesOn || isRecreated || incoming.isDeleted && ancestor.map { tree.isLeaf($0) } == true
         (self.tree, self.isHere, self.standIns, self.replaced, self.ancestor) = (tree, isHere, standIns, replaced, ancestor)
     }
 
-    /// What a side that refuses conflicts says of a revision that is here and is not the current one.
+    /// The answer of a side that refuses conflicts, for a revision that is here and is not the current one.
     func refusal(of incoming: IncomingRevision, _ row: ReadTransaction.Row) -> InsertOutcome {
-        // By versions a deletion beside ours is newer than what its sender knows of, and comes again and again.
+        // Judging by versions, the sender takes a tombstone alongside ours to be newer than what it knows of, and would send it again and again.
         if incoming.vector != nil, row.isDeleted, tree.isTombstone(incoming.revision) { return .alreadyPresent }
-        // It is beside what is current here since, and its sender does not know of that yet.
+        // Another branch has become current here, which its sender does not know yet.
         return tree.isAncestor(incoming.revision, of: row.revision) ? .alreadyPresent : .conflict(current: row.revision)
     }
 }
 
 extension ReadTransaction {
-    /// What ``WriteTransaction/insert(_:into:conflicts:)`` would say with `.refuse` of a revision that is no deletion, where that is certain
-    /// before anybody has its body: it is in conflict, or here already. Nil where it may be stored, or where only the body or the writer can tell.
+    /// The result of ``WriteTransaction/insert(_:into:conflicts:)`` with `.refuse` for a revision that is not a deletion, if that is certain without
+    /// its body: it is in conflict, or already present. Nil if it may be stored, or if only the body or the writer can tell.
     ///
     /// - Parameters:
-    ///   - incoming: its body is not looked at.
-    ///   - bytes: what the body may come to.
+    /// - incoming: its body is ignored.
+    /// - bytes: upper bound of the body's size.
     public final func refusal(of incoming: IncomingRevision, bytes: Int, in collection: Collection) throws(StoreError) -> InsertOutcome? {
         guard !incoming.isDeleted, incoming.remote == nil, incoming.history.count <= StoreLimits.maxIncomingHistory,
             bytes <= session.options.maxBodyBytes, session.options.refusal(.peers, bytes + WriteTransaction.bytesBesideBody) == nil,
             let row = try row(collection, incoming.id)
         else { return nil }
-        // What comes may repair a damaged document.
+        // An incoming revision may repair a damaged document.
         guard let tree = try? StoredTree.decode(row.tree, incoming.id, only: row.revision, deleted: row.isDeleted) else { return nil }
         var incoming = incoming
         if let vector = incoming.vector {
-            // What it says of versions that were made here is for the writer to look at, and what it has to say that is new.
+            // What it says about versions that were made here, and any new versions that it reports, are for the writer to examine.
             guard try !isOfOwnSources(vector.vector) else { return nil }
             switch tree.place(of: vector, current: row.revision) {
             case .superseded: return .alreadyPresent
@@ -85,7 +85,8 @@ extension ReadTransaction {
         return .conflict(current: row.revision)
     }
 
-    /// Whether versions of it were made under a name that this database has or had, as far as that is durable: others have no versions yet.
+    /// Whether any of its versions were made under a source id that this database uses or used, as far as these ids are durable: no versions were
+    /// made under others yet.
     private func isOfOwnSources(_ vector: VersionVector) throws(StoreError) -> Bool {
         let names = [try property(VersionProperty.source) ?? ""] + (try property(VersionProperty.givenUp) ?? "").split(separator: ",").map(String.init)
         let own = names.compactMap { SourceID(text: $0) }

@@ -151,7 +151,7 @@ extension WriteTransaction {
         if conflicts == .store && !descends || conflicts == .storePushed && !fits {
             let isSynced = remoteBefore == row.revision && !row.isConflicted
             let switched = isSynced && !incoming.isDisputed && !incoming.peerLeaves.contains(row.revision) && incoming.leaves(row, for: new.revision, isHere: isHere)
-            // Created by somebody who never had the document; the tombstone stays beside it, as it does at the remote.
+            // Created by a peer that never had the document; the tombstone stays alongside it, as it does at the remote.
             let isCreatedOnTombstone = isSynced && row.isDeleted && !new.isDeleted && ancestor == nil
             if row.isDeleted, new.isDeleted, !row.isConflicted {
                 if new.revision < row.revision, incoming.remote != nil, incoming.peerHasOne {
@@ -159,7 +159,7 @@ extension WriteTransaction {
                     try end(row.revision, in: &tree, id)
                 }
             } else if goesOn {
-                // The live revision is read, and the tombstone stays beside it.
+                // Readers get the live revision; the tombstone stays alongside it.
             } else if switched, !isCreatedOnTombstone, new.revision < row.revision, let left = tree.leaves.first(where: { $0.revision == row.revision }) {
                 remotes.leave(left.revision)
                 let isOfTrees = tree.nearestVector(of: new.revision) == nil && tree.nearestVector(of: left.revision) == nil

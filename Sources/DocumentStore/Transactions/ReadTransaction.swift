@@ -6,7 +6,7 @@ import SQLite
 public class ReadTransaction {
     let session: Session
     var isActive = true
-    /// How many trees were decoded.
+    /// Number of trees decoded.
     final private(set) var decodedTrees = 0
 
     init(_ session: Session) { self.session = session }

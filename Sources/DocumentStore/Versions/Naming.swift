@@ -106,10 +106,10 @@ extension WriteTransaction {
 }
 
 extension IncomingRevision {
-    /// Takes its place in the tree: an id, and ancestors.
+    /// Gives the revision its place in the tree: an id and ancestors.
     mutating func take(_ vector: VectorHistory, below parent: RevisionID?, _ tree: RevisionTree) {
-        // The id that it has elsewhere, so that peers of revision trees find the same one everywhere. It may be of another branch than the one
-        // that it replaces: a decision between two.
+        // The id that it has elsewhere, so that peers with revision trees see the same id everywhere. It may belong to another branch than the
+        // revision that it replaces, if it is the result of a decision between the two.
         if let place = vector.place {
             (revision, history) = (place.revision, tree.contains(place.revision) ? [] : place.history)
             return

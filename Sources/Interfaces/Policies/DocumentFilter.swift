@@ -18,8 +18,8 @@ public enum FilterVerdict: Sendable, Equatable {
 /// Decides which documents may leave (push filter) or enter (pull filter) a database.
 public protocol DocumentFilter: Sendable {
     var pluginName: String { get }
-    /// What verdicts depend on now: a hash of the version in force and of the parameters. Without one a filter may pass and reject documents, and
-    /// put nothing in their place.
+    /// Determines the verdicts: a hash of the version in force and of the parameters. A filter without a version may pass and reject documents, but
+    /// not replace their bodies.
     var version: String { get }
     /// One verdict for each document, in the same order. Never throws and never blocks an event loop.
     func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict]
@@ -42,8 +42,8 @@ extension DocumentFilter {
                 plugin: pluginName, version: version, kind: "plugin_result", message: "the filter gave no verdict for this document"))
     }
 
-    /// What counts when a filter without a version puts another body in the place of a document's: it would be asked again when the blobs of that are
-    /// here, since nobody could say that it is the same filter still, and would have them fetched again, for ever.
+    /// The verdict if a filter without a version replaces a document's body: it would be asked again once the blobs of the new body are here, since
+    /// nothing shows that the filter is still the same, and would have them fetched again, forever.
     package var namelessVerdict: FilterVerdict {
         .failed(
             PolicyFailure(

@@ -1,16 +1,16 @@
-/// A listener that a replicator may connect to, as it says of itself. Nothing of it is proven before there is a connection.
+/// A listener that a replicator may connect to, as it announces itself. None of this is verified before there is a connection.
 public struct OfferedPeer: Sendable, Equatable {
     public var name: String
     public var group: String
-    /// Which agent it is.
+    /// The agent's id.
     public var peerID: String?
-    /// Of its key.
+    /// The pin of its key.
     public var pin: String?
     public var host: String
     public var port: Int
-    /// Why it was not reached when it was tried last; nil where it was reached, or not tried.
+    /// Why the last attempt failed; nil if it succeeded, or none was made.
     public var lastError: String?
-    /// When it was reached last (seconds since 1970).
+    /// When it was last reached (seconds since 1970).
     public var lastSuccess: Int64?
 
     public init(
@@ -21,12 +21,12 @@ public struct OfferedPeer: Sendable, Equatable {
     }
 }
 
-/// Says to which of several listeners a replicator connects.
+/// Chooses the listener that a replicator connects to.
 public protocol PeerSelector: Sendable {
     var pluginName: String { get }
 
-    /// Asked before each connection, and again where the one that it chose was not reached.
+    /// Called before each connection, and again if the chosen listener could not be reached.
     ///
-    /// - Returns: the name of one of them; nil to wait. A failure chooses nobody.
+    /// - Returns: the name of one of them; nil to wait. After a failure, none is chosen.
     func select(_ peers: [OfferedPeer], database: String, replicator: String, remote: String) async -> Result<String?, PolicyFailure>
 }

@@ -1,6 +1,6 @@
 import Documents
 
-/// What one comparison has shown: a candidate was asked the same as the plugin that serves.
+/// The result of one comparison: a candidate was given the same input as the serving plugin.
 public struct ShadowFinding: Sendable, Equatable {
     public enum Outcome: String, Sendable {
         case same
@@ -12,7 +12,7 @@ public struct ShadowFinding: Sendable, Equatable {
     public var outcome: Outcome
     public var id: DocumentID
     public var collection: CollectionName
-    /// What each said, in words and without bodies; empty where both said the same.
+    /// Both answers, in words and without bodies; empty if they agree.
     public var serving: String
     public var candidate: String
 
@@ -25,12 +25,12 @@ public struct ShadowFinding: Sendable, Equatable {
     }
 }
 
-/// Counts what comparisons have shown.
+/// Counts the results of comparisons.
 public protocol ShadowCounter: Sendable {
     /// - Parameters:
-    ///   - serving: the version of the plugin that serves.
-    ///   - candidate: that of the candidate.
+    /// - serving: the version of the serving plugin.
+    /// - candidate: the version of the candidate.
     func count(_ findings: [ShadowFinding], serving: String, candidate: String)
-    /// For so many there was no room.
+    /// This many were skipped because the queue was full.
     func skipped(_ count: Int)
 }

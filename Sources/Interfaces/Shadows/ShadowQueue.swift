@@ -1,36 +1,36 @@
 import Environment
 import Synchronization
 
-/// What may wait for candidates.
+/// Limits of the queue of comparisons.
 package enum ShadowLimits {
-    /// `shadow_queue`: documents or conflicts.
+    /// `shadow_queue`: number of documents or conflicts.
     package static let waiting = 1_000
-    /// `shadow_queue_bytes`: bytes of their bodies, and of what the plugin that serves has said.
+    /// `shadow_queue_bytes`: bytes of their bodies, and of the serving plugin's answers.
     package static let waitingBytes = 16 << 20
-    /// Questions that are answered together, and documents that a candidate is asked about at once.
+    /// Questions that are answered together, and documents that a candidate is given at once.
     package static let batch = 50
 }
 
-/// What candidates beside serving plugins are still to be asked. Whoever has something to ask goes on at once: it is asked later, one
-/// question after the other, and what finds no room is not asked at all.
+/// Questions to candidates alongside serving plugins. Callers do not wait: questions are answered later, one after another, and those that do not fit
+/// into the queue are skipped.
 package final class ShadowQueue<Question: Sendable>: Sendable {
     private struct Entry: Sendable {
         var question: Question
-        /// Documents or conflicts.
+        /// Number of documents or conflicts.
         var count: Int
         var bytes: Int
     }
 
     private struct State {
         var entries: [Entry] = []
-        /// With what is being answered, whose bodies are still held.
+        /// Includes questions being answered, whose bodies are still held.
         var count = 0
         var bytes = 0
         var isRunning = false
         var isStopped = false
         var idle: [CheckedContinuation<Void, Never>] = []
 
-        /// Whether somebody has to begin to answer.
+        /// Whether the caller has to start answering.
         mutating func starts() -> Bool {
             defer { isRunning = true }
             return !isRunning
@@ -48,18 +48,18 @@ package final class ShadowQueue<Question: Sendable>: Sendable {
     private let answer: @Sendable (ShadowQueue<Question>, [Question]) async -> Void
     private let state = Mutex(State())
 
-    /// - Parameter answer: what comes of it is of no consequence once the queue is stopped.
+    /// - Parameter answer: answers questions; its results are ignored once the queue is stopped.
     package init(_ environment: Environment, answer: @escaping @Sendable (ShadowQueue<Question>, [Question]) async -> Void) {
         self.environment = environment
         self.answer = answer
     }
 
-    /// Takes as many as there is room for, from the first on.
+    /// Accepts as many as fit, beginning with the first.
     ///
     /// - Parameters:
-    ///   - bytes: of each.
-    ///   - make: the question about the first so many.
-    /// - Returns: how many were taken; all where the queue is stopped, as nobody misses an answer any more.
+    /// - bytes: the size of each.
+    /// - make: creates the question about the first `count` of them.
+    /// - Returns: how many were accepted; all of them if the queue is stopped, since their answers are no longer needed.
     package func offer(_ bytes: [Int], _ make: (_ count: Int) -> Question) -> Int {
         let (taken, starts) = state.withLock { state -> (Int, Bool) in
             if state.isStopped { return (bytes.count, false) }
@@ -78,7 +78,7 @@ package final class ShadowQueue<Question: Sendable>: Sendable {
         return taken
     }
 
-    /// Something short that takes no room, in its turn. Ten times as many as questions are taken, and further ones forgotten.
+    /// Adds a small question whose size does not count, at the end of the queue. If ten times `shadow_queue` entries are waiting, it is dropped.
     package func note(_ question: Question) {
         let starts = state.withLock { state -> Bool in
             guard !state.isStopped, state.entries.count < 10 * ShadowLimits.waiting else { return false }
@@ -90,7 +90,7 @@ package final class ShadowQueue<Question: Sendable>: Sendable {
 
     package var isStopped: Bool { state.withLock { $0.isStopped } }
 
-    /// What waits is forgotten.
+    /// Drops everything that is waiting.
     package func stop() {
         state.withLock { state in
             state.isStopped = true
@@ -99,7 +99,7 @@ package final class ShadowQueue<Question: Sendable>: Sendable {
         }
     }
 
-    /// Returns when nothing waits any more.
+    /// Returns once nothing is waiting any more.
     package func drained() async {
         await withCheckedContinuation { continuation in
             let isIdle = state.withLock { state -> Bool in
@@ -119,7 +119,7 @@ package final class ShadowQueue<Question: Sendable>: Sendable {
         }
     }
 
-    /// Nil where nothing waits any more; then nobody runs.
+    /// Nil if nothing is waiting; nothing is running then.
     private func take() -> [Entry]? {
         let (batch, waiters) = state.withLock { state -> ([Entry], [CheckedContinuation<Void, Never>]) in
             let batch = Array(state.entries.prefix(ShadowLimits.batch))

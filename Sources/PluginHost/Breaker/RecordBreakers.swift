@@ -6,7 +6,7 @@ extension PluginRecord {
     /// A use has failed too often in a row.
     func opened(_ opened: Breaker.Opened, use: Int, version: String) {
         let registration = read { $0.uses[use] }
-        // A candidate holds nothing; its failures are counted with its differences.
+        // Nothing is held because of a candidate; its failures are counted with its differences.
         if registration?.shadow == nil {
             send(.failing(
                 plugin: name, version: version, usedBy: registration?.usedBy ?? "a use that has ended", failures: opened.failures,

@@ -2,9 +2,9 @@ import Digests
 import Encodings
 import Glibc
 
-/// Whether a version of a plugin is signed by somebody who counts. The signature of one in the plugins folder is in a file beside its first
-/// one: `NAME.lua.sig`, `NAME/init.lua.sig`. It is kept with each version that was in force, and judged again by the keys that count whenever
-/// that version could serve.
+/// Checks whether a version of a plugin is signed with a trusted key. The signature of a plugin in the plugins folder is in a file beside its main
+/// file: `NAME.lua.sig`, `NAME/init.lua.sig`. It is stored with each version that was in force, and checked again against the currently trusted keys
+/// whenever that version could serve.
 package struct PluginSeal: Sendable {
     package static let suffix = ".sig"
     /// The maximum size of a signature file.
@@ -12,7 +12,7 @@ package struct PluginSeal: Sendable {
 
     /// Why a signature is not valid for a message; nil if it is.
     package let problem: @Sendable (_ signature: [UInt8], _ message: [UInt8]) -> String?
-    /// The same of the document by which a plugin came that is none of the folder's.
+    /// The same for the document that supplied a plugin from outside the folder.
     private let suppliedProblem: @Sendable (_ document: [UInt8], _ plugin: SuppliedPlugin) -> String?
 
     package init(
@@ -20,7 +20,7 @@ package struct PluginSeal: Sendable {
         suppliedProblem: @escaping @Sendable (_ document: [UInt8], _ plugin: SuppliedPlugin) -> String?
     ) { (self.problem, self.suppliedProblem) = (problem, suppliedProblem) }
 
-    /// Why a version must not serve, wherever it was kept; nil where it may.
+    /// Why a version must not serve, wherever it was stored; nil if it may.
     func refusal(of source: PluginSource) -> PluginProblem? {
         let reason: String
         if let signature = source.signature {
@@ -58,12 +58,12 @@ extension PluginSource {
 }
 
 extension FolderScan {
-    /// Takes the signatures that are beside the plugins, for the versions that are kept; where one is needed, refuses the plugins whose signature
+    /// Reads the signatures beside the plugins, which are stored with their versions; if signatures are required, refuses the plugins whose signature
     /// is missing or wrong.
     ///
     /// - Parameters:
-    ///   - seal: nil where none is needed.
-    ///   - folder: from which they were read, with its real path.
+    /// - seal: nil if no signatures are required.
+    /// - folder: the folder from which they were read, and its real path.
     mutating func readSignatures(_ seal: PluginSeal?, at folder: Int32, _ realPath: String) {
         for (name, source) in sources {
             let file = source.main.path + PluginSeal.suffix

@@ -20,7 +20,7 @@ struct PluginSource: Sendable {
     let version: String
     /// Like `version`, but including the tests.
     let identity: String
-    /// What came with the files, be it right or wrong: the file beside the plugin, or the fleet's document.
+    /// The signature that came with the files, valid or not: from the file beside the plugin, or the fleet's document.
     var signature: [UInt8]?
 
     /// - Parameters:

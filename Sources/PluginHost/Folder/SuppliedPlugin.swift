@@ -6,7 +6,7 @@ package struct SuppliedPlugin: Sendable, Equatable {
     package var name: String
     package var main: [UInt8]
     package var tests: [UInt8]?
-    /// The signed document that brought it; nil where it counts as unsigned.
+    /// The signed document that supplied it; nil if it counts as unsigned.
     package var document: [UInt8]?
 
     package init(name: String, main: [UInt8], tests: [UInt8]?, document: [UInt8]? = nil) {
@@ -24,10 +24,11 @@ package struct SuppliedPlugin: Sendable, Equatable {
             tests: tests.map { .init(path: "fleet/\(name).test.lua", bytes: $0) }, signature: document)
     }
 
-    /// No file of the plugins folder has this name and is the plugin's.
+    /// No plugin in the plugins folder can have a file with this path as its own.
     private static func path(_ name: String) -> String { "fleet/\(name).lua" }
 
-    /// What a source was made of; nil of one that comes from the plugins folder. None has modules, which no document would have been signed with.
+    /// The supplied plugin that a source was made from; nil for one from the plugins folder, and for one with modules, which a document's signature
+    /// would not cover.
     init?(_ source: PluginSource) {
         guard source.main.path.utf8.elementsEqual(Self.path(source.name).utf8), source.modules.isEmpty else { return nil }
         self.init(name: source.name, main: source.main.bytes, tests: source.tests?.bytes, document: source.signature)

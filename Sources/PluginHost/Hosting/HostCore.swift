@@ -20,7 +20,7 @@ final class HostCore: Sendable {
     /// Called at each reading of the folder.
     let seal: @Sendable () -> PluginSeal?
     let pool: PluginWorkers
-    /// What candidates are still to be asked.
+    /// Comparisons that candidates still have to make.
     let shadows: ShadowQueue<any ShadowWork>
     /// What the configuration uses, at a start: those are served although their file is gone, as long as nobody has used them yet. Nil
     /// where everything counts as used.

@@ -2,7 +2,7 @@ import Interfaces
 import LuaRuntime
 import Synchronization
 
-/// A plugin that is told what a replicator does, by those of its hooks on_status and on_documents that the version in force has: one of them at least.
+/// A plugin that observes a replicator, with those of the hooks on_status and on_documents that the version in force has: at least one of them.
 package final class PluginObserver: Sendable {
     package let plugin: String
     private let uses = Mutex([LuaHook: PluginUse]())
@@ -36,12 +36,12 @@ package final class PluginObserver: Sendable {
 }
 
 extension LuaHook {
-    /// A plugin with any of them can be told what a replicator does.
+    /// A plugin with any of these can observe a replicator.
     static let observing: Set<LuaHook> = [.onStatus, .onDocuments]
 }
 
 extension LoadedVersion {
-    /// The place takes one of several hooks, and this version lacks this one and has another: nobody misses it.
+    /// The use accepts any of several hooks; this version lacks this one and has another, so nothing is missing.
     func hasInstead(of hook: LuaHook) -> Bool { !hooks.contains(hook) && LuaHook.observing.contains(hook) && !hooks.isDisjoint(with: LuaHook.observing) }
 }
 

@@ -1,7 +1,7 @@
 import Interfaces
 import LuaRuntime
 
-/// A plugin that says to which listener a replicator connects.
+/// A plugin that chooses the listener that a replicator connects to.
 struct PluginPeerSelector: PeerSelector {
     let use: PluginUse
     let pluginName: String

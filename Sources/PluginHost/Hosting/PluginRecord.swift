@@ -45,7 +45,7 @@ final class PluginRecord: Sendable {
         var breaker: Breaker
         /// For each call; nil for the plugin's own limits.
         var limits: LuaCallLimits?
-        /// Of a candidate, whose answers have no effect: where they are counted. Its failures hold nothing, and are nobody's trouble.
+        /// For a candidate, whose answers have no effect: where its comparisons are counted. Its failures hold nothing and affect nobody.
         var shadow: ShadowTally?
     }
 
@@ -58,7 +58,7 @@ final class PluginRecord: Sendable {
         /// For the files whose tests have passed with the version in force.
         var provenIdentity = ""
         var standing = PluginTestState.trusted
-        /// What the signature lacks of the version in force: nothing is asked of it.
+        /// What is wrong with the signature of the version in force: the version is not called.
         var unsigned: PluginProblem?
         /// Callers that wait for the end of the tests; false if they may not.
         var waiting: [CheckedContinuation<Bool, Never>] = []
@@ -75,7 +75,7 @@ final class PluginRecord: Sendable {
             return if case .failed = standing { nil } else { inForce?.source.version }
         }
 
-        /// Why what is in the folder is not taken, and why there is nothing in its place.
+        /// Why the files in the folder are refused, and why nothing serves in their place.
         var refusal: PluginStatus.Refusal? {
             guard let unsigned else { return refused.map { PluginStatus.Refusal(version: $0.version, error: $0.problem.description) } }
             let version = inForce?.source.version ?? ""

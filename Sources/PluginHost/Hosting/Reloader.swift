@@ -131,7 +131,7 @@ final class Reloader {
                     record.retry()
                 }
             } else if let signature = source.signature, signature != current.source.signature {
-                // What is kept has passed its tests: a later start does not run them again.
+                // The stored version has passed its tests: a later start does not run them again.
                 keep(source, record)
             }
             return unchanged(record, demand)
@@ -197,7 +197,7 @@ final class Reloader {
                 var listeners: [(EventHub<String>, String)] = []
                 for (number, use) in fields.uses {
                     guard let preparation = preparations[number] else {
-                        // Nothing is asked of it before a version has the hook again.
+                        // It is not called until a version has the hook again.
                         fields.uses[number]?.fileProblems = [:]
                         fields.uses[number]?.breaker = record.newBreaker(use.hook)
                         continue

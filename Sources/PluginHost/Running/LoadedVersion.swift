@@ -65,6 +65,6 @@ struct CallContext: Sendable, Equatable {
     var remote: String?
     var user: String?
     var subprotocol: String?
-    /// False of a candidate of a plugin that serves, too: `nightjar.state` has one set of values for both.
+    /// False for a candidate whose plugin also serves: both share one set of `nightjar.state` values.
     var mayWriteState = true
 }

@@ -14,10 +14,10 @@ struct PluginCall: Sendable {
     let context: CallContext
     let limits: LuaCallLimits
     let sampleBytes: Int
-    /// Nobody waits for its answers.
+    /// No caller waits for its answers.
     let isCandidate: Bool
 
-    /// Where its jobs wait. Of a plugin that is its own candidate, with other parameters, those that somebody waits for are not behind those of the candidate.
+    /// The queue of its jobs. If a plugin is its own candidate, with other parameters, jobs that a caller waits for are not queued behind the candidate's.
     var line: Int { isCandidate ? ~record.number : record.number }
 
     /// Counts a failure and converts it to the policy's error.

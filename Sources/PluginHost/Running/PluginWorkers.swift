@@ -11,8 +11,8 @@ protocol PluginJob: AnyObject, Sendable {
     func refuse(_ error: PluginError)
 }
 
-/// The workers that run plugins, and the jobs waiting for them. Each plugin has its own queue, and so has a candidate; the queues take turns, so
-/// that a slow plugin delays the others by at most one turn.
+/// The workers that run plugins, and the jobs waiting for them. Each plugin has its own queue, and a separate one as a candidate; the queues take
+/// turns, so that a slow plugin delays the others by at most one turn.
 final class PluginWorkers: Sendable {
     private struct State {
         var lines: [Int: Line] = [:]

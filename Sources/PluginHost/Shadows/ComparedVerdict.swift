@@ -1,20 +1,20 @@
 import Documents
 import Interfaces
 
-/// A verdict that a candidate's can be compared with.
+/// A verdict that can be compared with a candidate's.
 protocol ComparedVerdict: Sendable {
-    /// What it is about.
+    /// The input that the verdict is about.
     associatedtype Asked: Sendable
 
     static func id(of asked: Asked) -> DocumentID
-    /// What the question takes in memory while it waits.
+    /// Memory that the input takes while it waits, in bytes.
     static func bytes(of asked: Asked) -> Int
-    /// The same of the verdict, which waits with it.
+    /// The same for the verdict, which waits with it.
     var bytes: Int { get }
-    /// Nil where it is an answer.
+    /// Nil if it is an answer.
     var failure: PolicyFailure? { get }
     var words: String { get }
-    /// What each says that the other does not, in words; nil where a switch to the candidate would change nothing.
+    /// What each verdict has that the other has not, in words; nil if switching to the candidate would change nothing.
     func difference(from candidate: Self) -> (serving: String, candidate: String)?
 }
 
@@ -23,7 +23,7 @@ extension PolicyFailure {
 }
 
 extension ComparedVerdict {
-    /// What this one, which counts, and that of a candidate show.
+    /// The result of comparing this verdict, which is in effect, with a candidate's.
     func finding(_ candidate: Self, about asked: Asked, in collection: CollectionName) -> ShadowFinding {
         let id = Self.id(of: asked)
         if let failure = candidate.failure {
@@ -79,19 +79,19 @@ extension SyncVerdict: ComparedVerdict {
 
     func difference(from candidate: SyncVerdict) -> (serving: String, candidate: String)? {
         switch (self, candidate) {
-        // Whatever the reason, the write is refused.
+        // The write is refused, whatever the reason.
         case (.rejected, .rejected): return nil
         case (.accepted(let serving), .accepted(let other)): return serving.difference(from: other)
         default: return (serving: words, candidate: candidate.words)
         }
     }
 
-    /// The same where only the write itself counts: nobody is in channels there.
+    /// The same without assignments, for a place where only the decision about the write itself matters: there are no channels there.
     var withoutAssignment: SyncVerdict { if case .accepted = self { .accepted(SyncAssignment()) } else { self } }
 }
 
 extension SyncAssignment {
-    /// A candidate is asked later: an expiry in so many seconds is then a later one.
+    /// Tolerance in seconds. A candidate is called later, so an expiry relative to the current time is later too.
     private static let sameExpiry: Int64 = 60
 
     fileprivate func difference(from candidate: SyncAssignment) -> (serving: String, candidate: String)? {
@@ -107,14 +107,14 @@ extension SyncAssignment {
         return (serving: parts.map(\.serving).joined(separator: "; "), candidate: parts.map(\.candidate).joined(separator: "; "))
     }
 
-    /// Its names, and what lists and keys take for each.
+    /// Memory of its names, with the overhead of lists and keys for each.
     fileprivate var bytes: Int {
         func size(_ names: [String]) -> Int { names.reduce(0) { $0 + $1.utf8.count + 48 } }
         func sizes(_ lists: [String: [String]]) -> Int { lists.reduce(0) { $0 + size([$1.key]) + size($1.value) } }
         return size(channels) + sizes(access) + sizes(roles)
     }
 
-    /// Names are bytes: two ways to write one letter are two names.
+    /// Names are compared by their bytes: two ways to compose a character make two names.
     private static func isSame(_ names: [String], _ others: [String]) -> Bool { Set(names.map { Array($0.utf8) }) == Set(others.map { Array($0.utf8) }) }
 
     private func isApproximatelyEqual(_ one: Int64?, _ other: Int64?) -> Bool {

@@ -3,12 +3,12 @@ import Interfaces
 
 /// A comparison that waits for its turn.
 protocol ShadowWork: Sendable {
-    /// - Parameter isWanted: false once nobody looks at the result.
+    /// - Parameter isWanted: false once the result is no longer needed.
     func run(isWanted: @Sendable () -> Bool) async
 }
 
 extension ShadowQueue where Question == any ShadowWork {
-    /// One comparison after the other: candidates keep one worker busy at most, and those that serve have the others.
+    /// Makes one comparison after another: candidates keep at most one worker busy, and the others are left to serving plugins.
     static func inTurn(_ environment: Environment) -> ShadowQueue<any ShadowWork> {
         ShadowQueue(environment) { queue, work in
             for one in work where !queue.isStopped { await one.run(isWanted: { !queue.isStopped }) }
@@ -16,23 +16,23 @@ extension ShadowQueue where Question == any ShadowWork {
     }
 }
 
-/// A candidate beside the plugin that serves in one place. It is asked the same once the answer is there; what it says has no effect but
-/// that it is compared and counted.
+/// A candidate alongside the serving plugin in one place. It is given the same input after the answer is there; its own answer is compared and
+/// counted, and has no other effect.
 struct Shadow<Verdict: ComparedVerdict>: Sendable {
     let use: PluginUse
     let tally: ShadowTally
     let queue: ShadowQueue<any ShadowWork>
-    /// The version of the plugin that serves.
+    /// The version of the serving plugin.
     let serving: @Sendable () -> String
-    /// What of a verdict is compared.
+    /// The part of a verdict that is compared.
     let view: @Sendable (Verdict) -> Verdict
     let ask: @Sendable ([Verdict.Asked], PolicyContext) async -> [Verdict]
 
     /// Returns at once.
     ///
     /// - Parameters:
-    ///   - verdicts: those that count.
-    ///   - version: of the plugin that gave them.
+    /// - verdicts: the verdicts in effect.
+    /// - version: the version of the plugin that returned them.
     func compare(_ asked: [Verdict.Asked], _ verdicts: [Verdict], _ version: String, _ context: PolicyContext) {
         guard !asked.isEmpty, asked.count == verdicts.count else { return }
         let taken = queue.offer(zip(asked, verdicts).map { Verdict.bytes(of: $0) + $1.bytes }) { count in
@@ -49,11 +49,11 @@ struct Shadow<Verdict: ComparedVerdict>: Sendable {
         let context: PolicyContext
 
         func run(isWanted: @Sendable () -> Bool) async {
-            // Not about all at once: what a candidate says of each may be large.
+            // In batches: a candidate's answers about all of them might be large.
             for first in stride(from: 0, to: asked.count, by: ShadowLimits.batch) {
                 let part = first..<min(first + ShadowLimits.batch, asked.count)
                 let candidates = await shadow.ask(Array(asked[part]), context)
-                // Of a host that ends.
+                // The host is stopping.
                 guard isWanted() else { return }
                 let findings = zip(asked[part], zip(verdicts[part], candidates)).map { asked, verdicts in
                     shadow.view(verdicts.0).finding(shadow.view(verdicts.1), about: asked, in: context.collection)
@@ -64,7 +64,7 @@ struct Shadow<Verdict: ComparedVerdict>: Sendable {
     }
 }
 
-/// A filter with a candidate beside it.
+/// A filter with a candidate alongside it.
 struct ShadowedFilter: DocumentFilter {
     let filter: any DocumentFilter
     let shadow: Shadow<FilterVerdict>
@@ -83,7 +83,7 @@ struct ShadowedFilter: DocumentFilter {
     func allVersionChanges() -> [AsyncStream<String>] { filter.allVersionChanges() }
 }
 
-/// A sync function with a candidate beside it.
+/// A sync function with a candidate alongside it.
 struct ShadowedSyncFunction: SyncFunction {
     let function: any SyncFunction
     let shadow: Shadow<SyncVerdict>

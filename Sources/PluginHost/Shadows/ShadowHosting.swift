@@ -1,13 +1,13 @@
 import Interfaces
 import LuaRuntime
 
-/// Candidates: plugins that run beside those that serve.
+/// Candidates: plugins that run alongside serving plugins.
 extension PluginHost {
-    /// A filter that judges as before, with a candidate that is asked the same afterwards.
+    /// A filter with unchanged verdicts, and a candidate that is given the same input afterwards.
     ///
     /// - Parameters:
-    ///   - hook: the filter's, which is the candidate's too.
-    ///   - usedBy: the place of the filter; the candidate's use has "shadow" behind it.
+    /// - hook: the hook of both the filter and the candidate.
+    /// - usedBy: the place of the filter; the candidate's use has "shadow" appended.
     package func shadowed(
         _ filter: any DocumentFilter, hook: LuaHook, by plugin: String, params: LuaValue = .missing, usedBy: String
     ) throws(PluginError) -> any DocumentFilter {
@@ -21,9 +21,9 @@ extension PluginHost {
                 ask: { await candidate.evaluate($0, $1) }))
     }
 
-    /// The same of a sync function.
+    /// The same for a sync function.
     ///
-    /// - Parameter comparesAssignments: false where it only says what may be written.
+    /// - Parameter comparesAssignments: false if the function only decides which writes are allowed.
     package func shadowed(
         _ function: any SyncFunction, by plugin: String, params: LuaValue = .missing, usedBy: String, comparesAssignments: Bool = true
     ) throws(PluginError) -> any SyncFunction {
@@ -37,9 +37,9 @@ extension PluginHost {
                 view: { comparesAssignments ? $0 : $0.withoutAssignment }, ask: { await candidate.assign($0, $1) }))
     }
 
-    /// A resolver that is to be asked beside another one, and what counts its comparisons.
+    /// A resolver to be called alongside another one, and the counter of its comparisons.
     ///
-    /// - Parameter serving: the plugin that decides.
+    /// - Parameter serving: the plugin that makes the decisions.
     package func shadowResolver(
         plugin: String, params: LuaValue = .missing, usedBy: String, beside serving: String
     ) throws(PluginError) -> (resolver: any ConflictResolver, counter: any ShadowCounter) {
@@ -47,7 +47,7 @@ extension PluginHost {
         return (PluginResolver(use: use), tally)
     }
 
-    /// Returns when no comparison waits any more.
+    /// Returns once no comparisons are waiting any more.
     package func shadowsDrained() async { await core.shadows.drained() }
 
     private func candidate(
@@ -60,7 +60,7 @@ extension PluginHost {
 }
 
 extension PluginRecord {
-    /// That of another use in the same place, such as a replicator's next collection.
+    /// The tally of another use in the same place, such as a replicator's next collection.
     func tally(_ hook: LuaHook, at place: String, beside serving: String) -> ShadowTally? {
         read { fields in
             fields.uses.values.first { use in
@@ -69,7 +69,7 @@ extension PluginRecord {
         }
     }
 
-    /// As a candidate, by place.
+    /// The comparisons of a plugin as a candidate, ordered by place.
     static func shadows(_ uses: some Sequence<Registration>) -> [PluginStatus.Shadow] {
         var seen: [ShadowTally] = []
         for case let tally? in uses.map(\.shadow) where !seen.contains(where: { $0 === tally }) { seen.append(tally) }

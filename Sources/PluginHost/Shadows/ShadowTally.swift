@@ -3,29 +3,29 @@ import Environment
 import Interfaces
 import Synchronization
 
-/// What comparisons of a candidate with a serving plugin have shown in one place. Collections of one replicator share it.
+/// The results of comparing a candidate with a serving plugin in one place. The collections of one replicator share it.
 final class ShadowTally: ShadowCounter {
-    /// "replicator hub push_filter".
+    /// Such as "replicator hub push_filter".
     let place: String
-    /// The plugin that serves.
+    /// The serving plugin.
     let beside: String
     private let time: any TimeSource
     private let state = Mutex(State())
 
     private struct State {
-        /// Of the two versions that were compared last.
+        /// The two versions that were compared last.
         var pair = (serving: "", candidate: "")
         var since: Int64?
         var counts = ShadowCounts()
-        /// Of all versions.
+        /// The counts of all versions.
         var total = ShadowCounts()
-        /// The newest last.
+        /// Newest last.
         var differences: [ShadowDifference] = []
     }
 
-    /// Differences that are shown.
+    /// Number of differences shown.
     static let shown = 20
-    /// Scalars of each side of them: a single character may have thousands.
+    /// Scalars shown of each side of a difference: a single character may consist of thousands.
     static let shownScalars = 300
 
     init(place: String, beside: String, time: any TimeSource) {
@@ -38,7 +38,7 @@ final class ShadowTally: ShadowCounter {
         guard !findings.isEmpty else { return }
         let now = time.wallSeconds()
         state.withLock { state in
-            // Counts of another version say nothing about a switch to this one.
+            // Counts of another version say nothing about switching to this one.
             if state.since == nil || state.pair != (serving, candidate) {
                 if state.since != nil { (state.counts, state.differences) = (ShadowCounts(), []) }
                 state.pair = (serving: serving, candidate: candidate)
@@ -51,7 +51,7 @@ final class ShadowTally: ShadowCounter {
                 let difference = ShadowDifference(
                     at: now, id: finding.id.text, collection: "\(finding.collection)", outcome: finding.outcome,
                     serving: Self.shown(finding.serving), candidate: Self.shown(finding.candidate))
-                // A candidate that fails all the time has one thing to tell, and must not hide where it differs.
+                // The same failure is listed only once, so that it does not displace other differences.
                 if difference.outcome == .failed, state.differences.contains(where: { $0.outcome == .failed && $0.candidate == difference.candidate }) { continue }
                 state.differences.append(difference)
                 if state.differences.count > Self.shown { state.differences.removeFirst() }
@@ -84,7 +84,7 @@ package struct ShadowCounts: Sendable, Equatable {
     package var different: UInt64 = 0
     /// The candidate gave no answer.
     package var failed: UInt64 = 0
-    /// Too many waited; not compared.
+    /// Not compared because the queue was full.
     package var skipped: UInt64 = 0
 
     package var compared: UInt64 { same + different + failed }
@@ -98,34 +98,34 @@ package struct ShadowCounts: Sendable, Equatable {
     }
 }
 
-/// One document or conflict on which a candidate did not say the same.
+/// A document or conflict for which a candidate's answer differed.
 package struct ShadowDifference: Sendable, Equatable {
     /// Seconds since 1970.
     package var at: Int64
     package var id: String
     package var collection: String
     package var outcome: ShadowFinding.Outcome
-    /// What each said, in words.
+    /// Both answers, in words.
     package var serving: String
     package var candidate: String
 }
 
 extension PluginStatus {
-    /// The plugin as a candidate: asked the same as the plugin that serves in a place, with no effect.
+    /// The plugin as a candidate: given the same input as the serving plugin in a place, with no effect.
     package struct Shadow: Sendable, Equatable {
-        /// "replicator hub push_filter".
+        /// Such as "replicator hub push_filter".
         package var place: String
         /// The plugin that serves there.
         package var beside: String
-        /// The versions that the counts are about; nil before the first comparison.
+        /// The versions to which the counts belong; nil before the first comparison.
         package var servingVersion: String?
         package var version: String?
-        /// Of the first comparison of these versions, in seconds since 1970.
+        /// When these versions were first compared, in seconds since 1970.
         package var since: Int64?
         package var counts: ShadowCounts
-        /// Of all versions.
+        /// The counts of all versions.
         package var total: ShadowCounts
-        /// The newest first.
+        /// Newest first.
         package var differences: [ShadowDifference]
     }
 }

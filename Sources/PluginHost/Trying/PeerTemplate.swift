@@ -1,4 +1,4 @@
-/// A starting point for a plugin that says to which listener a replicator connects.
+/// A template for a plugin that chooses the listener that a replicator connects to.
 enum PeerTemplate {
     static func plugin(_ name: String) -> String {
         """

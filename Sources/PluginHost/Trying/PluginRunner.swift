@@ -18,7 +18,7 @@ package enum PluginRunner {
         case login(username: String, password: String)
         /// The JSON text of an object for on_status; for on_documents, of an array of objects, or of a single one.
         case news([UInt8])
-        /// JSON text of an array of peers for select_peer, or of one.
+        /// The JSON text of an array of peers for select_peer, or of a single peer.
         case peers([UInt8])
         /// For token and get_session.
         case nothing
@@ -79,11 +79,10 @@ package enum PluginRunner {
     package struct Report: Sendable {
         /// The document's id, if there are several.
         package var id: String?
-        /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password:
-        /// or authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. transform: the
-        /// document as it would travel. token: it, with `expires_in` where there is one. get_session: it,
-        /// with `cookie_name` and `expires` (seconds since 1970) where they are given. on_status and on_documents: null.
-        /// select_peer: a name, or null. Nil where the call failed.
+        /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password or
+        /// authenticate_certificate: false, true or the principal. sync: the assignment, or `{"rejected": reason}`. transform: the document as it
+        /// would be sent. token: the token, with `expires_in` if given. get_session: the session, with `cookie_name` and `expires` (seconds since
+        /// 1970) if given. on_status and on_documents: null. select_peer: a name, or null. Nil if the call failed.
         package var result: JSONValue?
         /// For resolve: local, remote, merged or delete. For sync: accepted or rejected.
         package var decision: String?

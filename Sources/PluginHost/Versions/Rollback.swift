@@ -19,7 +19,7 @@ extension Reloader {
             ReloadVerdict(plugin: name, generation: record.read { $0.generation }, version: target, outcome: outcome)
         }
         if target == inForce { return verdict(.unchanged) }
-        // After a further rollback the folder still has what it had before the first.
+        // After a further rollback, the folder still contains the version from before the first one.
         let origin = record.read { $0.rollback?.from } ?? inForce
         let source: PluginSource
         do { source = try store.source(name, target) } catch { throw .system("plugin \"\(name)\": \(error.message)") }
@@ -42,7 +42,7 @@ extension Reloader {
 
     /// A rollback is in effect: its version is in force, or at a start is put in force instead of the file's.
     ///
-    /// - Returns: nil if that version cannot be had any more, or nobody who counts has signed it; the file's is taken then.
+    /// - Returns: nil if that version is no longer available, or is not signed with a trusted key; the file's version is used then.
     func hold(_ rollback: PluginRollback, _ record: PluginRecord, _ demand: Demand) -> ReloadVerdict.Outcome? {
         if let seal = core.seal(), let source = try? store.source(record.name, rollback.to), let problem = seal.refusal(of: source) {
             record.send(.refused(plugin: record.name, version: rollback.to, serving: nil, problem: problem))
@@ -84,9 +84,9 @@ extension Reloader {
         show(record, nil)
     }
 
-    /// At a start whose file is refused, the version that was in force last serves on. Its tests have passed when it was taken.
+    /// At a start, if the file is refused, the version that was last in force continues to serve. Its tests passed when it was accepted.
     ///
-    /// - Returns: what its signature lacks, where that is why it does not.
+    /// - Returns: what is wrong with its signature, if that is why it does not serve.
     @discardableResult
     func servePreviousVersion(_ record: PluginRecord) -> PluginProblem? {
         guard record.read({ $0.inForce == nil }), !core.barred.withLock({ $0.contains(record.name) }), let last = store.index(record.name).current,
@@ -98,15 +98,15 @@ extension Reloader {
         return nil
     }
 
-    /// Has the version in force asked nothing while it lacks a signature that counts, and everything again once it has one: the signature may be
-    /// asked for only since it came into force, or its key may count no more.
+    /// Stops calling the version in force while it lacks a trusted signature, and retries everything once it has one: signatures may have become
+    /// required after it came into force, or its key may no longer be trusted.
     ///
-    /// - Parameter found: what is in the folder, or comes from elsewhere, and counts.
-    /// - Returns: what its signature lacks.
+    /// - Parameter found: the accepted version from the folder or elsewhere.
+    /// - Returns: what is wrong with its signature.
     func seal(_ record: PluginRecord, _ found: PluginSource?) -> PluginProblem? {
         guard let source = record.read({ $0.inForce?.source }) else { return nil }
         var problem = found?.version == source.version ? nil : core.seal()?.refusal(of: source)
-        // It may have been signed since it was loaded.
+        // It may have been signed after it was loaded.
         if problem != nil, let kept = try? store.source(record.name, source.version) { problem = core.seal()?.refusal(of: kept) }
         let before = record.change { fields in
             defer { fields.unsigned = problem }
@@ -118,7 +118,7 @@ extension Reloader {
         } else if found == nil {
             record.send(.restored(plugin: record.name, version: source.version))
         }
-        // Whoever was judged by it is judged again, and held.
+        // Everything that it judged is judged again, and held.
         record.retry()
         return problem
     }

@@ -27,7 +27,7 @@ package enum KeptVersions {
     ///
     /// - Parameters:
     ///   - folder: the agent's `plugin-versions`.
-    ///   - seal: whose signatures it needs; nil: it needs none.
+    /// - seal: checks the signatures; nil: none are required.
     package static func last(_ plugin: String, in folder: String, limits: PluginHostLimits = PluginHostLimits(), seal: PluginSeal? = nil) -> String? {
         guard PluginName.isValid(plugin) else { return nil }
         let store = VersionStore(folder: folder, limits: limits)
@@ -39,7 +39,7 @@ package enum KeptVersions {
 /// The versions of each plugin that were last in force, stored as files in the agent's data folder, so that a rollback works after a restart and
 /// without the plugins folder. Confined to the supervisor's thread.
 ///
-/// A folder for each plugin: `VERSION.json` for the sources of one version, with their signature, and `index.json`, written last, for their order.
+/// A folder for each plugin: `VERSION.json` with the sources and the signature of one version, and `index.json`, written last, with their order.
 final class VersionStore {
     struct Index: Equatable {
         /// In the order in which they came into force, newest last.
@@ -134,7 +134,7 @@ final class VersionStore {
 
     private func path(_ plugin: String, _ version: String) -> String { "\(folder ?? "")/\(plugin)/\(version).json" }
 
-    /// - Parameter signed: with the signature that it has, too.
+    /// - Parameter signed: whether its signature, if it has one, must be stored as well.
     private func isStored(_ source: PluginSource, signed: Bool = false) -> Bool {
         guard folder != nil, let stored = try? self.source(source.name, source.version) else { return folder == nil }
         return stored.identity == source.identity && (!signed || source.signature == nil || source.signature == stored.signature)

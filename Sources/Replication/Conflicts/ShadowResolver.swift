@@ -13,9 +13,9 @@ public final class ShadowResolver: Sendable {
         var conflict: PolicyConflict
         var context: PolicyContext
         var decision: ConflictDecision
-        /// Of the live resolver.
+        /// The version of the live resolver.
         var version: String
-        /// In the history.
+        /// The number of the decision in the history.
         var number: Int64
 
         var bytes: Int {
@@ -25,7 +25,7 @@ public final class ShadowResolver: Sendable {
 
     fileprivate enum Entry: Sendable {
         case question(Question)
-        /// A number in the history.
+        /// The number in the history of a conflict that was skipped.
         case passedOver(Int64)
     }
 
@@ -33,7 +33,7 @@ public final class ShadowResolver: Sendable {
     private let counter: (any ShadowCounter)?
     private let queue: ShadowQueue<Entry>
 
-    /// - Parameter counter: told of each comparison.
+    /// - Parameter counter: receives the result of each comparison.
     public init(_ resolver: any ConflictResolver, database: Database, counter: (any ShadowCounter)? = nil) {
         self.resolver = resolver
         self.counter = counter
@@ -56,7 +56,7 @@ public final class ShadowResolver: Sendable {
     public func drained() async { await queue.drained() }
 }
 
-/// Asks the shadow, and writes down what it said.
+/// Calls the shadow, and records its decision.
 private struct ShadowComparison: Sendable {
     let resolver: any ConflictResolver
     let database: Database

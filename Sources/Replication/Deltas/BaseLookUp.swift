@@ -21,11 +21,11 @@ struct BaseLookUp: Sendable {
         var base: Version
         /// Its body was transferred on this connection.
         var isExchanged: Bool
-        /// What is to come of it, where the store alone says whether it is taken: then it is asked before the base is read.
+        /// The revision that will result, if the store alone decides whether it is accepted: then the store is asked before the base is read.
         var incoming: IncomingRevision?
-        /// Of the delta.
+        /// Size of the delta.
         var deltaBytes = 0
-        /// What the store said.
+        /// The store's answer.
         var outcome: InsertOutcome?
         /// Memory is reserved for a body up to this size; a larger one is not read.
         var atMost = 0
@@ -40,7 +40,7 @@ struct BaseLookUp: Sendable {
         case absent
         case notOpen
         case tooLarge
-        /// It was not read: this becomes of what was to come of it.
+        /// It was not read, because the outcome for the resulting revision is already certain.
         case needless(InsertOutcome)
     }
 
@@ -52,7 +52,7 @@ struct BaseLookUp: Sendable {
         var bytes: Int
         /// Memory of its parsed values in bytes, if counted.
         var values = 0
-        /// It need not be read: this becomes of what was to come of it.
+        /// Set if it need not be read: the outcome for the resulting revision.
         var outcome: InsertOutcome?
     }
 
@@ -104,7 +104,7 @@ struct BaseLookUp: Sendable {
         }
         guard let size = try transaction.deltaBaseSize(collection, question.id, question.base) else { return .absent }
         guard size <= question.atMost else { return .tooLarge }
-        // Another connection may have been first, while memory was waited for.
+        // Another connection may have stored the revision while this one waited for memory.
         if let outcome = try outcome(question, size, collection, transaction) { return .needless(outcome) }
         return try transaction.deltaBase(collection, question.id, question.base).map { .base($0) } ?? .absent
     }

@@ -48,7 +48,7 @@ struct DeltaBatch: Sendable {
                 batch.append(question)
                 continue
             }
-            // Whether the store takes this one is known when the one before is stored.
+            // Whether the store accepts this revision is known only once the previous one is stored.
             if question.incoming != nil, !undecided.insert(question.id).inserted { break }
             if let size = sizes[index], max(size.bytes, others[index].count) <= limits.maximumDeltaBodyBytes {
                 guard bytes == 0 || bytes + size.bytes + others[index].count <= limits.deltaBatchBytes else { break }

@@ -4,7 +4,7 @@ public struct DeltaCounts: Sendable, Equatable {
     public var requested: UInt64 = 0
     /// Revisions that were sent as deltas.
     public var sent: UInt64 = 0
-    /// Revisions that came as deltas. What was in conflict, or here already, needed no body: it was neither applied nor did it fail.
+    /// Revisions received as deltas. Those in conflict, or already present, needed no body, and count neither as applied nor as failed.
     public var received: UInt64 = 0
     /// Received deltas that were applied.
     public var applied: UInt64 = 0

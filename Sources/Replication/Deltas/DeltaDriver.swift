@@ -179,8 +179,8 @@ struct DeltaDriver {
         }
     }
 
-    /// Whether what becomes of a revision that is in conflict here, or stored already, follows from the document's tree, whatever its body is: then none
-    /// is made of its delta. Not where a filter or a sync function may say something else, or where the peer may not learn of what is here.
+    /// Whether the outcome for a revision that is in conflict here, or already stored, follows from the document's tree, whatever its body is: then its
+    /// delta is not applied. False if a filter or a sync function may decide otherwise, or if the peer must not learn what is here.
     private func isForStoreToTake(_ link: CollectionLink) -> Bool {
         link.pull.refusesConflictsAlone && session.channelPeer == nil && link.pushFilter == nil
     }
@@ -217,7 +217,7 @@ struct DeltaDriver {
                 var answers = try await lookUp.bases(batch.questions)
                 var applied: [AppliedDelta] = []
                 for (index, revision) in revisions.enumerated() {
-                    // Nobody else holds the base: it goes as soon as it has become a body.
+                    // Nothing else holds the base: it is released as soon as the body has been made from it.
                     let answer = answers[index]
                     answers[index] = .absent
                     applied.append(AppliedDelta(revision, answer, limits: limits))

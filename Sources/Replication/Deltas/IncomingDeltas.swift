@@ -17,14 +17,14 @@ struct IncomingDeltas {
         bytes += revision.bytes
     }
 
-    /// - Parameter held: those of some documents that are to wait; nil: all are.
+    /// - Parameter held: returns those of the documents whose deltas have to wait; nil: all of them.
     mutating func begin(limit: Int, except held: (Set<DocumentID>) -> Set<DocumentID>?) -> [ReceivedRevision]? {
         guard !isWorking, !waiting.isEmpty else { return nil }
         let next = first(limit)
         guard let held = held(Set(next.map(\.id))) else { return nil }
         let ready = next.filter { !held.contains($0.id) }
         if ready.isEmpty { return nil }
-        // Those of one document stay in their order.
+        // The deltas of one document keep their order.
         if ready.count < next.count { waiting.replaceSubrange(..<next.count, with: ready + next.filter { held.contains($0.id) }) }
         isWorking = true
         return ready
@@ -44,7 +44,7 @@ enum AppliedDelta: Sendable {
     case whole(ReceivedRevision, saved: Int)
     /// The peer has to send the whole body.
     case refused(ReceivedRevision, MessageError)
-    /// It is in conflict, or here already: it needs no body.
+    /// It is in conflict, or already present, and needs no body.
     case bodiless(ReceivedRevision, InsertOutcome)
 
     init(_ revision: ReceivedRevision, _ answer: consuming BaseLookUp.Answer, limits: ReplicationLimits) {
@@ -54,7 +54,7 @@ enum AppliedDelta: Sendable {
         }
         do throws(MessageError) {
             var whole = revision
-            // The base is let go of before the body is copied.
+            // The base is released before the body is copied.
             let body = try Self.body(revision, consume answer, limits)
             whole.deltaSource = nil
             whole.body = ByteBuffer(bytes: body)
@@ -93,7 +93,7 @@ enum AppliedDelta: Sendable {
 }
 
 extension IncomingRevision {
-    /// What is known of a revision before its delta is a body.
+    /// What is known about a revision before its delta is expanded.
     init(bodiless revision: ReceivedRevision) {
         self.init(id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted, body: [])
         (peerHad, offeredBefore, vector) = (revision.peerHad, revision.offeredBefore, revision.vector)

@@ -13,7 +13,7 @@ final class CollectionLink {
     var push: PushMachine?
     var pull: PullMachine
     var checkpoint: CheckpointMachine?
-    /// Where the pull began; nil: at the beginning.
+    /// The sequence at which the pull started; nil: the beginning.
     var pulledFrom: RemoteSequence?
     /// What was sent to the peer last; the same bytes are kept here.
     var checkpointBytes: [UInt8] = []

@@ -97,7 +97,7 @@ public struct ActiveConfiguration: Sendable {
     /// If set, the peer's documents after these sequences, one for each collection, are counted as rejected if they are not here, and nothing is
     /// accepted.
     var asksOnlySince: [RemoteSequence?]?
-    /// What the peer has behind these sequences (nil: everything) is pulled, wherever the checkpoint is.
+    /// The peer's changes after these sequences (nil: all of them) are pulled, regardless of the checkpoint.
     var startsSince: [CollectionName: RemoteSequence?] = [:]
     /// What was kept back in earlier runs is looked at again.
     var reviewsHeld = true

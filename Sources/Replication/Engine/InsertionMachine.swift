@@ -52,7 +52,7 @@ struct InsertionMachine {
     /// Whether any revision of the document is here.
     func holds(_ id: DocumentID) -> Bool { batches.hold(id) || arrivals.contains(id) }
 
-    /// Those of the documents of which something is here; nil while more waits than is looked through for it.
+    /// Those of the documents of which a revision is here; nil if too many revisions are waiting to search through.
     func held(of ids: Set<DocumentID>) -> Set<DocumentID>? {
         guard arrivals.count <= settings.limits.insertionBatch else { return nil }
         return arrivals.ids(among: ids).union(ids.filter { batches.hold($0) })

@@ -51,7 +51,7 @@ enum PullEvent: Sendable {
     /// The store could not answer the questions that a list raises.
     case listFailed(any Error)
     case arrived(ReceivedRevision)
-    /// A revision came as a delta of which no body has to be made: this is what becomes of it, whatever it would be.
+    /// A revision arrived as a delta that need not be applied: this is the outcome, whatever its body would be.
     case arrivedBodiless(ReceivedRevision, InsertOutcome)
     /// An arriving revision cannot be accepted. `isFinal`: the peer need not send it again.
     case arrivalRefused(RemoteSequence?, DocumentID?, ReplicationError, isFinal: Bool)

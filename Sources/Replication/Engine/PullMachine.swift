@@ -66,10 +66,10 @@ struct PullMachine {
         (!isSubscribed || isCaughtUp) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver
     }
 
-    /// Nobody but the store says no to what comes, and to what is in conflict it does: of such a revision no body is needed.
+    /// Whether only the store refuses revisions, and always those in conflict: they need no body.
     var refusesConflictsAlone: Bool { settings.isPassive && !settings.hasFilter && !settings.hasSyncFunction && !insertion.decidesPushes }
 
-    /// Those of the documents of which a revision is on its way into the store; nil while too many are to look through them.
+    /// Those of the documents with a revision on its way into the store; nil if there are too many revisions to search through.
     func onTheWay(of ids: Set<DocumentID>) -> Set<DocumentID>? { insertion.held(of: ids) }
 
     /// Body bytes received and not stored yet, plus the overhead of conflicts that wait for their decision.
@@ -220,11 +220,11 @@ struct PullMachine {
 
     private enum OpenRow {
         case same, another
-        /// Its document was not kept: it is on its way into the store, or asked for again on another connection.
+        /// The row's document was not recorded: it is on its way into the store, or will be requested again on another connection.
         case unknown
     }
 
-    /// Whether a row whose sequence is open already is the same one told again, or another document's.
+    /// Whether a row with a sequence that is already open repeats the open row, or is about another document.
     private func whatStands(at sequence: RemoteSequence, _ id: DocumentID, _ earlier: ArraySlice<RowResult<OfferedRow>>) -> OpenRow {
         if let asked = asked.document(at: sequence) { return asked == id ? .same : .another }
         for case .row(let other) in earlier where other.sequence == sequence { return other.id == id ? .same : .another }

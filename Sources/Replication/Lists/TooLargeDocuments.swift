@@ -2,10 +2,10 @@ import Documents
 import DocumentStore
 import Environment
 
-/// Documents of a remote that were larger than the settings here allow, with what these allowed then. The checkpoint is past them: where the settings
-/// allow more, they are asked for once more, by name. Those that there are too many of to be named are found by reading the remote's changes again.
+/// Documents of a remote that were larger than the limits here allowed, with these limits. The checkpoint is past them: once the limits are higher,
+/// they are requested again by id. If there are too many to record their ids, they are found by reading the remote's changes again.
 enum TooLargeDocuments {
-    /// `too_large_documents`: as many are remembered by name of a collection and a remote.
+    /// `too_large_documents`: number of ids recorded for a collection and a remote.
     static let most = 1_000
 
     /// The limits that the settings impose.
@@ -22,29 +22,29 @@ enum TooLargeDocuments {
         func allowMore(than others: Bounds) -> Bool { memory > others.memory || document > others.document }
     }
 
-    /// Documents beyond ``most``: what was allowed when they came, and where the remote's changes are that have all of them.
+    /// Documents beyond ``most``: the limits when they arrived, and from where on the remote's changes include all of them.
     struct Unnamed: Sendable, Equatable {
         var bounds: Bounds
-        /// They are behind it; nil: the beginning.
+        /// The sequence after which they are; nil: the beginning.
         var since: RemoteSequence?
 
-        /// As many are kept apart, by what was allowed. It seldom changes.
+        /// Number of entries that are kept apart by their limits, which seldom change.
         fileprivate static let most = 8
 
-        /// One that stands for both.
+        /// One entry that covers both.
         fileprivate func with(_ other: Unnamed) -> Unnamed {
             let bounds = Bounds(memory: min(bounds.memory, other.bounds.memory), document: min(bounds.document, other.bounds.document))
             return Unnamed(bounds: bounds, since: Self.earlier(since, other.since))
         }
 
-        /// A remote that went back to a backup counts from an earlier one again.
+        /// The earlier of two sequences: a remote restored from a backup continues from an earlier one.
         private static func earlier(_ one: RemoteSequence?, _ other: RemoteSequence?) -> RemoteSequence? {
             if one == other { return one }
             guard let one, let other, let first = place(one), let second = place(other) else { return nil }
             return first <= second ? one : other
         }
 
-        /// The number that a sequence is, or that CouchDB's `"12-g1AAAA"` begins with; nil where sequences cannot be compared.
+        /// The number that a sequence consists of, or that CouchDB's `"12-g1AAAA"` begins with; nil if sequences cannot be compared.
         private static func place(_ sequence: RemoteSequence) -> UInt64? {
             if let number = sequence.integer { return number }
             let parts = sequence.json.dropFirst().split(separator: "-", maxSplits: 1)
@@ -52,7 +52,7 @@ enum TooLargeDocuments {
         }
     }
 
-    /// What is remembered of a collection and a remote.
+    /// What is recorded for a collection and a remote.
     struct Noted: Sendable, Equatable {
         var documents: [DocumentID: Bounds] = [:]
         var unnamed: [Unnamed] = []
@@ -67,20 +67,20 @@ enum TooLargeDocuments {
         }
     }
 
-    /// What is to be asked for.
+    /// What has to be requested.
     struct Due: Sendable, Equatable {
         var documents: [DocumentID] = []
-        /// Where the changes are to be read again, for those that are not named.
+        /// From where the changes are to be read again, for documents whose ids are not recorded.
         var rereading: Rereading?
     }
 
-    /// The remote's changes are read once more.
+    /// The remote's changes are to be read again.
     struct Rereading: Sendable, Equatable {
-        /// Those behind it; nil: all.
+        /// The sequence after which they are read; nil: all of them.
         var since: RemoteSequence?
     }
 
-    /// - Parameter since: what the remote has behind it includes the document.
+    /// - Parameter since: a sequence after which the remote's changes include the document.
     static func note(
         _ id: DocumentID, _ bounds: Bounds, since: RemoteSequence?, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
@@ -117,7 +117,7 @@ enum TooLargeDocuments {
         }
     }
 
-    /// The changes were read again with these bounds; the same holds.
+    /// The changes were read again with these limits. As above, documents that were too large again were noted again, and stay.
     static func forgetUnnamed(
         rereadWith bounds: Bounds, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
@@ -140,7 +140,8 @@ enum TooLargeDocuments {
             collection, id: key(remote), body: after == Noted() ? nil : encode(after), expectedRevision: stored?.revision)
     }
 
-    /// `{"ID": [memory, document]}`, and under the empty id, which no document has, `[[memory, document, since]]` of those without a name.
+    /// `{"ID": [memory, document]}`, and under the empty id, which no document has, `[[memory, document, since]]` for documents whose ids are not
+    /// recorded.
     private static func encode(_ noted: Noted) -> [UInt8] {
         var members = noted.documents.sorted { $0.key < $1.key }.map { id, bounds in
             JSONObject.Member(key: id.text, value: .array([.int(bounds.memory), .int(bounds.document)]))

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// The remote database that was reached last, of a target that leads to several.
+/// The remote database that was last reached, for a target that leads to several.
 final class ChosenRemote: Sendable {
     private let state = Mutex<String?>(nil)
 
     var key: String? { state.withLock { $0 } }
 
-    /// - Returns: whether it is another one than before.
+    /// - Returns: whether it differs from the previous one.
     func choose(_ key: String?) -> Bool {
         state.withLock { state in
             defer { state = key }
@@ -16,7 +16,7 @@ final class ChosenRemote: Sendable {
 }
 
 extension Replicator {
-    /// What was found out about another remote database of the target says nothing of this one.
+    /// What was found out about another remote database of the target does not apply to this one.
     func choose(_ remote: String?) {
         guard configuration.chosen.choose(remote) else { return }
         (speaksLegacy, selectsLocally, comebacks) = (false, false, 0)

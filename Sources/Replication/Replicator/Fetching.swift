@@ -56,7 +56,7 @@ extension Replicator {
         return end.error == nil && missing.concernsPushes
     }
 
-    /// What a connection was offered of what it asked for.
+    /// Which of the requested documents a connection was offered.
     private final class Offers: Sendable {
         private let asked: [CollectionName: Set<DocumentID>]
         private let ids = Mutex([CollectionName: Set<DocumentID>]())
@@ -75,7 +75,7 @@ extension Replicator {
     private final class Owed: Sendable {
         private struct State {
             var documents: [CollectionName: Set<DocumentID>] = [:]
-            /// Set if room ran out: then other documents were not even requested.
+            /// Set if disk space ran out: then other documents were not even requested.
             var ranOutOfSpace = false
         }
 
@@ -91,10 +91,10 @@ extension Replicator {
             }
         }
 
-        /// Whether nothing of a collection has to be asked for again.
+        /// Whether no document of the collection has to be requested again.
         func isSettled(_ collection: CollectionName) -> Bool { state.withLock { !$0.ranOutOfSpace && $0.documents[collection] == nil } }
 
-        /// Of what was asked for, what need not be asked for again.
+        /// Those of the requested documents that need not be requested again.
         func settled(_ asked: [CollectionName: [DocumentID]]) -> [CollectionName: [DocumentID]] {
             state.withLock { state in
                 if state.ranOutOfSpace { return [:] }

@@ -5,16 +5,17 @@ import DocumentStore
 extension Replicator {
     private var bounds: TooLargeDocuments.Bounds { TooLargeDocuments.Bounds(memory, configuration.limits) }
 
-    /// Documents of the remote that were too large when it gave them, and were not asked for since. One that has shrunk there may be here by now.
+    /// Documents of the remote that were too large when they arrived, and have not been requested since. One that has become smaller there may be
+    /// here by now.
     public struct TooLarge: Sendable, Equatable {
         public var count = 0
-        /// There are more, which are not known by name. They are asked for again as well.
+        /// There are more, whose ids are not recorded. They are requested again as well.
         public var isCapped = false
 
         public init(count: Int = 0, isCapped: Bool = false) { (self.count, self.isCapped) = (count, isCapped) }
     }
 
-    /// How many there are.
+    /// The number of such documents.
     public nonisolated func tooLarge() async throws -> TooLarge {
         guard configuration.type.pulls else { return TooLarge() }
         let (key, database) = (configuration.remoteKey, configuration.database)
@@ -31,9 +32,10 @@ extension Replicator {
         }
     }
 
-    /// Has such documents asked for, when the pull has come to its end: by name, and those that have none where the remote's changes are read again.
+    /// Schedules these documents to be requested when the pull is complete: by id, or, if their ids are not recorded, by reading the remote's changes
+    /// again.
     ///
-    /// What allows more is in force from a start of the agent on, and so with a connection that was not there before.
+    /// Higher limits take effect only when the agent starts, and therefore with a new connection.
     func noteTooLarge() async {
         guard configuration.type.pulls else { return }
         let (key, bounds) = (configuration.remoteKey, bounds)
@@ -62,7 +64,7 @@ extension Replicator {
         }
     }
 
-    /// The remote's changes of these collections were read again, and everything in them is here, or is not to be had.
+    /// The remote's changes of these collections were read again, and everything in them is here, or cannot be obtained.
     func forgetUnnamed(_ reread: [CollectionName]) async {
         let bounds = bounds
         for name in reread.sorted() {
@@ -81,7 +83,7 @@ extension Replicator {
         } catch { logger.warning("documents that were too large before will be asked for again: \(error)") }
     }
 
-    /// Asks for what is missing, where something is: the pull is over.
+    /// Requests what is missing, if anything is: the pull is complete.
     nonisolated func fetchMissing() {
         guard shared.withLock({ !$0.missing.isEmpty }) else { return }
         environment.task { await self.hasFetchedMissing() }

@@ -1,13 +1,13 @@
 import Documents
 import Interfaces
 
-/// Documents that are asked for by name, from the beginning, because the pull does not bring them any more:
-/// - those that the peer refuses because it holds a revision that is not here. That happens where several machines decide one conflict: what
-///   was dropped here as the losing side may be what the peer went on with, and the pull passed it long ago.
-/// - those that wait here for a blob which cannot be had. Some peers give a blob only while they give its document; and a document that was
-///   purged there, or has expired, is never told of again.
-/// - those that were larger than the settings here allowed, and are not larger than those of now. Where there were too many of them to know their names,
-///   the remote's changes are read again.
+/// Documents that are requested by id, from the beginning, because the pull no longer brings them:
+/// - those that the peer refuses because it holds a revision that is not here. This happens if several machines decide the same conflict: the side that
+///   lost here may be the one that the peer continued, and the pull passed it long ago.
+/// - those that wait here for a blob that cannot be obtained. Some peers serve a blob only as long as they serve its document; and a document that was
+///   purged or has expired there is never announced again.
+/// - those that were larger than earlier limits here, and are within the current ones. If there were too many to record their ids, the remote's changes
+///   are read again.
 struct MissingRevisions {
     /// `missing_revisions`: number of documents remembered; any others are noticed again when they are next offered.
     static let limit = 10_000
@@ -26,9 +26,9 @@ struct MissingRevisions {
         var held: [CollectionName: [DocumentID]] = [:]
         /// Those that were too large.
         var tooLarge: [CollectionName: [DocumentID]] = [:]
-        /// Collections whose changes are read again. Documents are not asked for with them: these may have changed before.
+        /// Collections whose changes are read again. No documents are requested by id at the same time: they may have changed before that point.
         var rereadings: [CollectionName: TooLargeDocuments.Rereading] = [:]
-        /// The peer refused some for what is not here: what comes may have to be decided, and pushed.
+        /// The peer refused some because of a revision that is not here: what is received may have to be decided, and pushed.
         var concernsPushes = false
 
         var isEmpty: Bool { documents.isEmpty && rereadings.isEmpty }
@@ -85,7 +85,7 @@ struct MissingRevisions {
         }
     }
 
-    /// Takes the documents to request now, by collection.
+    /// Takes the documents to request next, by collection.
     mutating func take() -> Wanted {
         var wanted = Wanted(documents: refused.take(Self.batch))
         wanted.held = held.take(Self.batch - wanted.documents.values.reduce(0) { $0 + $1.count })

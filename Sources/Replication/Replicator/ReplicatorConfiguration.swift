@@ -73,7 +73,7 @@ public struct ReplicatorConfiguration: Sendable {
     package var purgeObserver: @Sendable (CollectionName, Int) -> Void = { _, _ in }
     /// Records what crosses the wire.
     public var wireLog: WireLog?
-    /// Of a target that leads to several remote databases: which one it is.
+    /// For a target that leads to several remote databases: the one that was last reached.
     let chosen = ChosenRemote()
     /// The peer's use of blob proofs, over all connections.
     let proofs: ProofAccounts
@@ -108,10 +108,10 @@ public struct ReplicatorConfiguration: Sendable {
     /// with the old target as id, a replicator continues from what was recorded under it.
     var remoteKey: String { remoteID ?? chosen.key ?? target }
 
-    /// Of a target that leads to several remote databases: which one was reached last; nil before the first, and of other targets.
+    /// For a target that leads to several remote databases: the one that was last reached; nil before the first, and for other targets.
     package var chosenRemote: String? { chosen.key }
 
-    /// For a connection to this remote database, whatever is chosen later.
+    /// The configuration for a connection to this remote database, whichever is chosen later.
     func at(_ remote: String?) -> ReplicatorConfiguration {
         guard let remote else { return self }
         var copy = self

@@ -120,7 +120,7 @@ struct PullActions {
     private func noteTooLarge(_ id: DocumentID, _ link: CollectionLink) {
         guard let remote = link.remote else { return }
         let (bounds, collection) = (TooLargeDocuments.Bounds(session.memory, session.limits), link.collection)
-        // The pull itself may be past it already.
+        // The pull itself may already be past the document.
         let since = link.checkpoint?.saved.remote ?? link.pulledFrom
         session.write { try TooLargeDocuments.note(id, bounds, since: since, remote, collection, $0) } then: { _, _ in }
     }

@@ -141,7 +141,7 @@ enum RevisionChecking {
         var expiry: DocumentExpiry?
     }
 
-    /// - Parameter known: what a look at it found before.
+    /// - Parameter known: the result of an earlier scan.
     /// - Throws: ``ReplicationError`` 400 if it is not a valid document.
     static func check(
         _ body: [UInt8], of id: DocumentID, isDeleted: Bool, _ unusualKeys: Bool, scan known: DocumentScan? = nil
