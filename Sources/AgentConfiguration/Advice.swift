@@ -90,7 +90,7 @@ extension ReplicatorSettings {
                         + "away: such documents stay here; remove the key, or replicate with ws or wss"))
         }
         var unused: [(String, SourcePosition?)] = []
-        // Only a pulling replicator is told that the other side has withdrawn access.
+        // Only a pulling replicator learns that the other side has withdrawn access.
         if !direction.pulls, enableAutoPurge.position != .none { unused.append(("enable_auto_purge", enableAutoPurge.position)) }
         for collection in collections {
             if !direction.pushes {

@@ -26,7 +26,7 @@ package final class Admission: Sendable {
         /// It ended because the listener is stopping.
         var endedByStop = false
         var feed: Feed?
-        /// The answer is waiting for changes: it notices the end by itself, and finishes.
+        /// The response is waiting for changes: it notices the end itself, and finishes.
         var isWaiting = false
         var cut: (@Sendable () -> Void)?
         var next = 0

@@ -3,7 +3,7 @@ import Synchronization
 /// How much memory an agent may hold on behalf of its peers, over all connections: incomplete messages, waiting lists and revisions, unread replies,
 /// bodies of requests.
 ///
-/// Back-pressure comes first: above three quarters of the budget, connections that hold more than their fair share are told to take no more. If the
+/// Back-pressure comes first: above three quarters of the budget, connections that hold more than their fair share are asked to take no more. If the
 /// budget is used up nevertheless, the connection is evicted whose peer has made us hold the most for the longest time without progress.
 public final class MemoryBudget: Sendable {
     /// The standing of a connection in the budget.
@@ -82,7 +82,7 @@ public final class MemoryBudget: Sendable {
 
     /// `limits.memory`, in bytes.
     public let limit: Int
-    /// The clock for the age of debts, and for waits for room.
+    /// The clock for the age of debts, and for waits for memory.
     package let time: any TimeSource
     let resident: (@Sendable () -> Int)?
     let state = Mutex(State())
@@ -167,8 +167,8 @@ public final class MemoryBudget: Sendable {
     /// How much of the budget may be in use when a connection allocates optional tools.
     private var toolMemoryThreshold: Int { limit / 2 }
 
-    /// Whether there is room for tools of this size, such as compression tables. If not, idle connections are asked to release theirs, so that early
-    /// ones do not keep them forever.
+    /// Whether there is memory for tools of this size, such as compression tables. If not, idle connections are asked to release theirs, so that
+    /// early ones do not keep them forever.
     fileprivate func hasRoom(forTools bytes: Int) -> Bool {
         let (hasRoom, trims) = state.withLock { state in
             state.used + bytes <= toolMemoryThreshold ? (true, []) : (false, requestSpareMemory(&state))

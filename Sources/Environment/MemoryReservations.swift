@@ -58,7 +58,7 @@ extension MemoryBudget {
         }
     }
 
-    /// Maximum number of unsuccessful checks for room: for two seconds, the first of them without any eviction.
+    /// Maximum number of unsuccessful checks for memory: for two seconds, the first of them without any eviction.
     public static let maximumRoomChecks = 40
     private static let checksAfterEviction = 20
     private static let lookNanoseconds: UInt64 = 50_000_000

@@ -15,8 +15,8 @@ public struct HTTPLimits: Sendable {
     /// one router, low enough that one machine cannot take all places.
     public var maxConnectionsPerAddress = 256
 
-    /// `max_refusals_per_address`: sockets beyond `max_connections_per_address` that an address may hold until they are told why they are
-    /// refused. Any more are closed as soon as they are accepted.
+    /// `max_refusals_per_address`: sockets beyond `max_connections_per_address` that an address may hold until they have been sent the reason for
+    /// their refusal. Any more are closed as soon as they are accepted.
     public var maxRefusalsPerAddress = 16
 
     /// `max_handshakes`: sockets whose first request has not arrived yet, including TLS handshakes. Another one replaces the oldest from the

@@ -12,7 +12,7 @@ public enum LuaFailureKind: String, Sendable {
     case load = "plugin_load"
 }
 
-/// A failed call or load. For the operator only; peers are told nothing of it.
+/// A failed call or load. For the operator only; peers learn nothing of it.
 public struct LuaFailure: Error, Sendable, Equatable {
     public var kind: LuaFailureKind
     /// `by-owner.lua:3: …` if the line is known. One line, valid UTF-8, control characters escaped, at most 2 KiB.

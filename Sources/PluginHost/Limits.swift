@@ -42,7 +42,7 @@ package struct PluginHostLimits: Sendable {
     /// Consecutive failed calls after which a use of a plugin is no longer called (`breaker failures`). A failing filter may cost its whole
     /// time limit for each document; fifty are enough to distinguish a broken plugin from a few unusual documents.
     package var breakerFailures = 50
-    /// Interval at which a failing use is probed with one call (`breaker probe`), so that it recovers by itself.
+    /// Interval at which a failing use is probed with one call (`breaker probe`), so that it recovers automatically.
     package var breakerProbeSeconds = 60
     /// Size of the document or conflict that is kept for such a probe (`breaker sample`); a larger one is read from the database again.
     package var breakerSampleBytes = 1 << 20

@@ -31,7 +31,7 @@ public struct ReplicationLimits: Sendable {
         }
     }
 
-    /// The same limits for documents that we requested: one for which there is no room fails on its own instead of ending its connection.
+    /// The same limits for documents that we requested: one for which there is no memory fails on its own instead of ending its connection.
     func within(_ memory: MemoryBudget) -> ReplicationLimits {
         guard memory.limit / 2 < blip.maximumMessage else { return self }
         var limits = self
@@ -71,7 +71,7 @@ public struct ReplicationLimitValues: Sendable {
     public var revisionBytesInFlight = 4 << 20
     /// `requested_revs`: revisions requested from a peer and not stored yet; at the limit, its change lists wait.
     public var requestedRevisions = 2_000
-    /// `max_waiting_change_lists`: change lists from a peer that wait for room; peers keep about five in flight.
+    /// `max_waiting_change_lists`: change lists from a peer that wait to be processed; peers keep about five in flight.
     public var maximumWaitingChangeLists = 200
     /// `max_waiting_change_list_bytes`: the bodies of these lists, in total.
     public var maximumWaitingChangeListBytes = 32 << 20

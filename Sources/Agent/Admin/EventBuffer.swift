@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Events for one reader of `/api/events`, in wire format. A slow reader loses the oldest events, and is told how many.
+/// Events for one reader of `/api/events`, in wire format. A slow reader loses the oldest events, and receives their number.
 final class EventBuffer: Sendable {
     private struct State {
         var queue = EventQueue()

@@ -74,7 +74,7 @@ struct PluginRoutes: Sendable {
 }
 
 extension PluginRoutes {
-    /// The version that was rolled back is still what the rest of the fleet runs, and it returns by itself.
+    /// The version that was rolled back is still named by the fleet, or in the plugins folder, and comes back with the next change.
     private func warning(of rollback: PluginRollback, _ name: String) -> String {
         let isFleets = agent.fleetStore?.used(FleetItem(.plugin, name))?.plugin != nil
         let place = isFleets ? "the fleet still names version \(rollback.from)" : "the plugins folder still holds version \(rollback.from)"

@@ -51,7 +51,7 @@ extension Agent {
                         + "key refuse it; the pin in force is \(leaf.pin)",
                     remedy: "restore the file of the identity from a backup, or have the peers pin the new key; then remove \(file)"))
         }
-        // A certificate that the agent renews by itself is reported only if the renewal did not happen.
+        // A certificate that the agent renews automatically is reported only if the renewal did not happen.
         if identity.renewsItself, leaf.notAfter >= now { return list }
         let isLabel = if case .label = identity.setting { true } else { false }
         return list

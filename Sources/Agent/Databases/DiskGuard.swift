@@ -5,7 +5,7 @@ import Logging
 import Synchronization
 
 /// Keeps databases from filling their disk or their quota: above a certain level local writes are refused, and above a higher one what peers push
-/// too. This ends by itself: each refusal first checks the disk again.
+/// too. It recovers automatically: each refusal first checks the disk again.
 ///
 /// Written bytes are counted, and the disk is checked after a number of bytes or some time; the less space there is, the more often.
 final class DiskGuard: Sendable {

@@ -16,7 +16,7 @@ package struct DocumentAccess: Sendable {
     package var validation: LocalValidation?
     /// Another collection of the database, for import lines that name one; nil if they may not.
     package var elsewhere: (@Sendable (CollectionName) throws -> DocumentAccess)?
-    /// Stores import lines even if blobs that they refer to are missing here: whoever imports also brings the blobs that exist.
+    /// Stores import lines even if blobs that they refer to are missing here: an import also brings the blobs that exist.
     package var importsWithoutBlobs = false
 
     /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`.
@@ -121,7 +121,7 @@ package struct DocumentAccess: Sendable {
         if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
         parts.expiry = object["_exp"].flatMap { DocumentExpiry($0) }
-        // `_exp` from peers is handled as in Sync Gateway. Whoever saves a document here wants it to live for a while, but an import line may be old.
+        // `_exp` from peers is handled as in Sync Gateway. A document that is saved here is meant to live for a while, but an import line may be old.
         let now = database.environment.time.wallSeconds()
         if case .at(let time)? = parts.expiry, time < (isImported ? DocumentExpiry.earliestPlausible : now) {
             let given = object["_exp"]?.asString ?? "\(time)"

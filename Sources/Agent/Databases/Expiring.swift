@@ -7,8 +7,8 @@ extension Agent {
     /// `delta_base_interval`: seconds between two checks for replaced bodies past their age (`rev_max_age_seconds`).
     private static let deltaBaseInterval: Int64 = 60
 
-    /// Purges documents whose `_exp` has passed, until the task is cancelled. Unlike `ttl`, it also purges documents that were not pushed: whoever
-    /// saved the document said that it would be useless later.
+    /// Purges documents whose `_exp` has passed, until the task is cancelled. Unlike `ttl`, it also purges documents that were not pushed: their
+    /// expiry says that they are useless afterwards.
     nonisolated func watchExpiries() async {
         var nextBaseCheck: Int64 = 0
         while !Task.isCancelled {

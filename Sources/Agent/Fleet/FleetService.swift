@@ -50,7 +50,7 @@ final class FleetService: Sendable {
     private let environment: Environment
     private let logger: Logger
     private let refused = Mutex<[Refused]>([])
-    /// Documents that were refused, and would be refused again as far as is known.
+    /// Documents that were refused and, as far as known, would be refused again.
     private let known = Mutex<[String: (revision: String, refusal: FleetRefusal)]>([:])
     private let wake: AsyncStream<Void>.Continuation
     private let wakes: AsyncStream<Void>

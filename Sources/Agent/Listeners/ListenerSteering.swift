@@ -51,7 +51,7 @@ extension Agent {
         }
     }
 
-    /// - Returns: an obstacle that may go away by itself.
+    /// - Returns: an obstacle that may disappear without intervention.
     func bindUnlessBlocked(_ listener: PeerListener) async throws -> ReplicationError? {
         do { try await listener.start(group: group) } catch let error as ReplicationError where error.mayResolveItself {
             return error
@@ -145,7 +145,7 @@ extension Agent {
 }
 
 extension ReplicationError {
-    /// The port is in use, or the interface or its address does not exist, which may change by itself.
+    /// The port is in use, or the interface or its address does not exist; this may change without intervention.
     fileprivate var mayResolveItself: Bool {
         guard domain == .network, let code = NetworkCode(rawValue: code) else { return false }
         return [.addressNotAvailable, .unknownInterface, .dnsFailure, .networkDown].contains(code)

@@ -97,8 +97,8 @@ package enum ReplicatorBuilding {
     /// For `ws:`, `wss:`, `http:`, `https:` and `discover:`.
     ///
     /// - Parameters:
-    /// - ownPeer: this agent's id on the local network; for a group target.
-    /// - choice: chooses a listener of the group, if a plugin does that.
+    ///   - ownPeer: this agent's id on the local network; for a group target.
+    ///   - choice: chooses a listener of the group, if a plugin does that.
     ///   - tokens: makes the tokens or sessions to log in with, if a plugin does.
     ///   - mayOpenSessions: false for a single connection, so that no session is left at the server.
     ///   - prefersVersions: whether the database already has version vectors.

@@ -1,7 +1,7 @@
 import AgentConfiguration
 import Synchronization
 
-/// A replicator's secrets that come from files. Each connection reads them anew; this notices when they have changed.
+/// A replicator's secrets that come from files. Each connection reads them again; this notices when they have changed.
 package final class ReplicatorSecrets: Sendable {
     private let known: Mutex<[Secret]>
 

@@ -6,7 +6,7 @@ package struct TokenSettings: Sendable, ConfigurationSection {
     package var keys: Located<String>?
     /// The secret for HS256. Default: nil, if there are keys.
     package var secret: Located<Secret>?
-    /// The accepted algorithms, as far as the key supports them. Default: empty, all that the keys support.
+    /// The accepted algorithms, limited to those that the key supports. Default: empty, all that the keys support.
     package var algorithms: [Located<SignatureAlgorithm>] = []
     /// Default: nil, any.
     package var issuer: Located<String>?

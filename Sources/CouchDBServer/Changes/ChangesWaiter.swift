@@ -85,7 +85,7 @@ final class ChangesWaiter: Sendable {
             let due = signDue ?? idleSince + timeout
             if due <= now {
                 guard let heartbeat else { return false }
-                // The heartbeat may block on a client that does not read, and then the feed cannot notice its end by itself.
+                // The heartbeat may block on a client that does not read, and then the feed cannot notice its own end.
                 call.admission.wait(false)
                 try await sign()
                 call.admission.wait(true)

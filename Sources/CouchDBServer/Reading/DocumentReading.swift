@@ -27,7 +27,7 @@ enum WantedRevisions: Sendable {
     case leaves
 }
 
-/// The result for one document, as far as it is visible to the client.
+/// The result for one document, limited to what the client may see.
 struct FoundDocument: Sendable {
     var id: DocumentID
     var revisions: [FoundRevision] = []

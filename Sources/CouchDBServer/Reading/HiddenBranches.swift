@@ -1,8 +1,8 @@
 import Documents
 
-/// A client restricted by channels or a filter must not learn which branches a document has besides those that it may read: a revision id is a
-/// digest of the revision's contents, and whoever knows it can end the branch. Revisions created for such a client get a reduced tree first, so
-/// that nothing derived from it can reveal the other branches.
+/// A client restricted by channels or a filter must not learn which branches a document has besides those that it may read: a revision id is a digest
+/// of the revision's contents, and any client that knows it can end the branch. Revisions created for such a client get a reduced tree first, so that
+/// nothing derived from it can reveal the other branches.
 extension FoundRevision {
     /// - Parameter others: further leaves that the client may learn of.
     mutating func hideBranches(but others: some Sequence<RevisionID> = []) {

@@ -84,7 +84,7 @@ final class BlobArrivals: Sendable {
 
     /// A request that brought the blob has ended.
     ///
-    /// - Parameter remove: called to remove the file if nobody else uses it. While it runs, nobody is told that the blob is here.
+    /// - Parameter remove: called to remove the file if nobody else uses it. While it runs, the blob is not reported as present to anyone.
     func end(_ digest: BlobDigest, _ arrived: ArrivedBlobs, remove: () -> Void) {
         state.withLock { arrivals in
             guard arrived.remove(digest), var arrival = arrivals[digest] else { return }

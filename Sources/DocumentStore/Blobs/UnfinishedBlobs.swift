@@ -98,7 +98,7 @@ extension BlobStore {
         guard let part = unfinished.withLock({ $0.take(digest, of: owner) }) else { return nil }
         let left = Int(clamping: min(length ?? 0, maxBytes)) - Int(clamping: part.count)
         do throws(StoreError) { try checkRoom(.peers, max(0, left)) } catch {
-            // It is kept until there is room.
+            // It is kept until there is disk space.
             remove(unfinished.withLock { $0.add(part, digest, of: owner, now: now, maxBytes: maxBytes) })
             throw error
         }

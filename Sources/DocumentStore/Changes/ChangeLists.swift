@@ -275,7 +275,7 @@ extension ReadTransaction {
             proposal.revision.version.map({ tree.vector(of: row.revision)?.knows($0) != true }) ?? true {
             return .accept
         }
-        // The sender is told of the deletion, and has nothing more to contribute: its revision is another deletion, or ended here.
+        // The sender learns of the deletion, and has nothing more to contribute: its revision is another deletion, or ended here.
         if row.isDeleted, let here = tree.revision(named: proposal.revision), proposal.parent == nil || tree.isTombstone(here) {
             return .conflict(current: current)
         }

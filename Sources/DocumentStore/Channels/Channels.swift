@@ -134,7 +134,7 @@ public struct ChannelPlace: Sendable, Equatable {
     }
 }
 
-/// What a peer is told about a document.
+/// What a peer learns about a document.
 public enum ChannelVisibility: Sendable, Equatable {
     /// The peer may see the revision.
     case visible

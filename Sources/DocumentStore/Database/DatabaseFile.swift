@@ -85,7 +85,7 @@ final class DatabaseFile: Sendable {
     func check() throws(StoreError) {
         let found: UInt64?
         do throws(FileError) { found = try files.facts(path).identity } catch {
-            // SQLite will encounter any other problem by itself.
+            // SQLite itself will encounter any other problem.
             guard error.isMissing || error.number == ENOTDIR else { return }
             found = nil
         }

@@ -9,7 +9,7 @@ extension FileSystem {
         } catch {
             guard error.number == EEXIST else { throw error }
             guard try facts(path).isFolder else { throw FileError(path: path, number: ENOTDIR) }
-            // Whoever created it may have been interrupted before syncing. A parent that we may not read existed before.
+            // The process that created it may have been interrupted before syncing. A parent that we may not read existed before.
             do throws(FileError) { try syncFolder(path + "/..") } catch { guard error.number != EIO else { throw error } }
             return
         }

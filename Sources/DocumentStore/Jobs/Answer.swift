@@ -1,5 +1,5 @@
-/// An answer that somebody waits for. It is given exactly once: giving it consumes it, and if it is dropped instead, the waiting caller is told that
-/// the database is closed.
+/// An answer that a caller waits for. It is given exactly once: giving it consumes it, and if it is dropped instead, the waiting caller gets an error
+/// saying that the database is closed.
 struct Answer<Value: Sendable>: ~Copyable, Sendable {
     private let database: String
     private var completion: (@Sendable (Result<Value, any Error>) -> Void)?

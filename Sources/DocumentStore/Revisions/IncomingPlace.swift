@@ -53,8 +53,8 @@ extension ReadTransaction {
     /// its body: it is in conflict, or already present. Nil if it may be stored, or if only the body or the writer can tell.
     ///
     /// - Parameters:
-    /// - incoming: its body is ignored.
-    /// - bytes: upper bound of the body's size.
+    ///   - incoming: its body is ignored.
+    ///   - bytes: upper bound of the body's size.
     public final func refusal(of incoming: IncomingRevision, bytes: Int, in collection: Collection) throws(StoreError) -> InsertOutcome? {
         guard !incoming.isDeleted, incoming.remote == nil, incoming.history.count <= StoreLimits.maxIncomingHistory,
             bytes <= session.options.maxBodyBytes, session.options.refusal(.peers, bytes + WriteTransaction.bytesBesideBody) == nil,

@@ -187,9 +187,9 @@ extension WriteTransaction {
         return .inserted(sequence: sequence ?? SequenceNumber(row.sequence))
     }
 
-    /// Records what a peer knows about the versions of a stored revision. Another name of the current revision need not be announced: whoever has the
-    /// revision has it under one name or the other. A revision based on a renamed ancestor is offered again: a peer that knew the ancestor by the
-    /// other name can now tell that the revision is newer.
+    /// Records what a peer knows about the versions of a stored revision. Another name of the current revision need not be announced: every peer that
+    /// has the revision has it under one name or the other. A revision based on a renamed ancestor is offered again: a peer that knew the ancestor by
+    /// the other name can now tell that the revision is newer.
     private func adopt(
         _ vector: VersionVector, _ revision: RevisionID, _ collection: Collection, _ tables: CollectionTables, _ row: inout Row, _ id: DocumentID
     ) throws(StoreError) {

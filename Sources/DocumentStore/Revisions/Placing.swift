@@ -155,7 +155,7 @@ extension WriteTransaction {
         for leaf in dropped.prefix(leaves.count - StoreLimits.maxBranches) { tree.removeBranch(leaf.revision) }
     }
 
-    /// Whether peers have to be told of a change that leaves the current revision unchanged: of other leaves, for peers that keep all of them, and of
+    /// Whether peers have to learn of a change that leaves the current revision unchanged: of other leaves, for peers that keep all of them, and of
     /// the end of a conflict, for peers from which the document was kept in the meantime.
     private func concernsPeers(
         _ collection: Collection, _ id: DocumentID, _ row: Row, _ leaves: [RevisionTree.Leaf], isConflicted: Bool

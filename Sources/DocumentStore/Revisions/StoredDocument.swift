@@ -51,8 +51,8 @@ public struct ChangeRow: Sendable {
         return decoded.history(of: revision, limit: limit, until: downTo.map { [$0] } ?? [])
     }
 
-    /// For a peer that is told that the document is gone, and nothing else. The name in place of a revision belongs to no real one; it is the same
-    /// whenever this is sent for this position.
+    /// For a peer that learns only that the document is gone. The name in place of a revision belongs to no real one; it is the same whenever this is
+    /// sent for this position.
     func withheld(at place: SequenceNumber) -> ChangeRow {
         var row = self
         row.revision = RevisionDigest.revision(parent: nil, deleted: false, canonicalBody: Array("went \(id.text) \(place)".utf8))
@@ -97,7 +97,7 @@ public struct CollectionStatistics: Sendable, Equatable {
 public struct CompactionReport: Sendable, Equatable {
     public var blobsRemoved = 0
     public var blobBytesFreed: UInt64 = 0
-    /// Unreferenced blobs in their grace period: whoever brought one may be about to save its document.
+    /// Unreferenced blobs in their grace period: a document that refers to them may be about to be saved.
     public var blobsWaiting = 0
     public var blobBytesWaiting: UInt64 = 0
     /// When the grace period of the last of those ends, in seconds since 1970.

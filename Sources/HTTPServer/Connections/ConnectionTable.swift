@@ -39,7 +39,7 @@ final class ConnectionTable: Sendable {
 
     /// Whether a socket is accepted.
     enum Admission {
-        /// Accepted, at least to be told why it is refused (``Entry/refusal``); `evicted` loses its place to it and must be closed.
+        /// Accepted, at least to be sent the reason for its refusal (``Entry/refusal``); `evicted` loses its place to it and must be closed.
         case taken(Entry, evicted: (entry: Entry, limit: NamedLimit)?)
         /// Not accepted because of a limit.
         case refused(NamedLimit)
@@ -50,7 +50,7 @@ final class ConnectionTable: Sendable {
     private struct Counts {
         var entries: [ObjectIdentifier: Entry] = [:]
         var perOrigin: [String: Int] = [:]
-        /// Connections that were only accepted to be told why they are refused.
+        /// Connections that were only accepted to be sent the reason for their refusal.
         var refusedPerOrigin: [String: Int] = [:]
         /// Connections whose first request has not arrived yet: TCP is open, or a TLS handshake or a header is in progress.
         var handshakes: [ObjectIdentifier: Entry] = [:]

@@ -46,7 +46,7 @@ public struct HTTPResponse: Sendable {
         HTTPResponse(status: status, headers: headers, body: .stream(length: length, produce))
     }
 
-    /// The response is not sent, which whoever prepared the upgrade has to know.
+    /// The response is not sent; the code that prepared the upgrade has to know.
     func abandonUpgrade() {
         if case .upgrade(let upgrade) = body { upgrade.abandoned() }
     }

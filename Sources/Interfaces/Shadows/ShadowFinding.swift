@@ -28,8 +28,8 @@ public struct ShadowFinding: Sendable, Equatable {
 /// Counts the results of comparisons.
 public protocol ShadowCounter: Sendable {
     /// - Parameters:
-    /// - serving: the version of the serving plugin.
-    /// - candidate: the version of the candidate.
+    ///   - serving: the version of the serving plugin.
+    ///   - candidate: the version of the candidate.
     func count(_ findings: [ShadowFinding], serving: String, candidate: String)
     /// This many were skipped because the queue was full.
     func skipped(_ count: Int)

@@ -57,8 +57,8 @@ package final class ShadowQueue<Question: Sendable>: Sendable {
     /// Accepts as many as fit, beginning with the first.
     ///
     /// - Parameters:
-    /// - bytes: the size of each.
-    /// - make: creates the question about the first `count` of them.
+    ///   - bytes: the size of each.
+    ///   - make: creates the question about the first `count` of them.
     /// - Returns: how many were accepted; all of them if the queue is stopped, since their answers are no longer needed.
     package func offer(_ bytes: [Int], _ make: (_ count: Int) -> Question) -> Int {
         let (taken, starts) = state.withLock { state -> (Int, Bool) in

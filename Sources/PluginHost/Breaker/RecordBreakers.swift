@@ -50,8 +50,8 @@ extension PluginRecord {
                 guard let call = call(number, context) else { continue }
                 Task { _ = await withCheckedContinuation { pool.submit(ResolveJob(call, conflict, $0)) } }
             case nil:
-                // The sample was too large to be kept: whoever holds the document offers it again, and the first such
-                // call is the probe.
+                // The sample was too large to be kept: the peer or replicator that holds the document offers it again, and the first such call is the
+                // probe.
                 if let version = read({ $0.prepared[number]?.version }) { use.versions.send(version) }
             }
         }

@@ -62,8 +62,8 @@ extension FolderScan {
     /// is missing or wrong.
     ///
     /// - Parameters:
-    /// - seal: nil if no signatures are required.
-    /// - folder: the folder from which they were read, and its real path.
+    ///   - seal: nil if no signatures are required.
+    ///   - folder: the folder from which they were read, and its real path.
     mutating func readSignatures(_ seal: PluginSeal?, at folder: Int32, _ realPath: String) {
         for (name, source) in sources {
             let file = source.main.path + PluginSeal.suffix

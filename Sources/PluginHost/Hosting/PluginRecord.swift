@@ -58,7 +58,7 @@ final class PluginRecord: Sendable {
         /// For the files whose tests have passed with the version in force.
         var provenIdentity = ""
         var standing = PluginTestState.trusted
-        /// What is wrong with the signature of the version in force: the version is not called.
+        /// What is wrong with the signature of the version in force; if set, the version is not called.
         var unsigned: PluginProblem?
         /// Callers that wait for the end of the tests; false if they may not.
         var waiting: [CheckedContinuation<Bool, Never>] = []

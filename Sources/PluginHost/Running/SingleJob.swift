@@ -50,7 +50,7 @@ final class SingleJob<Answer: Sendable>: PluginJob {
             state.discardIfExhausted(after: error)
         }
         counts.took(call.record.environment.time.monotonicNanoseconds() &- before)
-        // Before the answer, so that whoever has the answer finds the call in the status.
+        // Before the answer, so that a caller that has the answer finds the call in the status.
         call.record.statistics.add(counts, call.hook)
         continuation.resume(returning: answer)
         return true

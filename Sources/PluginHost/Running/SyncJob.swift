@@ -27,7 +27,7 @@ final class SyncJob: PluginJob, @unchecked Sendable {
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
         let isDone = work(state, until: deadline, &counts)
-        // Before the answer, so that whoever has the answer finds the calls in the status.
+        // Before the answer, so that a caller that has the answer finds the calls in the status.
         call.record.statistics.add(counts, call.hook)
         if isDone { continuation.resume(returning: verdicts) }
         return isDone

@@ -31,8 +31,8 @@ struct Shadow<Verdict: ComparedVerdict>: Sendable {
     /// Returns at once.
     ///
     /// - Parameters:
-    /// - verdicts: the verdicts in effect.
-    /// - version: the version of the plugin that returned them.
+    ///   - verdicts: the verdicts in effect.
+    ///   - version: the version of the plugin that returned them.
     func compare(_ asked: [Verdict.Asked], _ verdicts: [Verdict], _ version: String, _ context: PolicyContext) {
         guard !asked.isEmpty, asked.count == verdicts.count else { return }
         let taken = queue.offer(zip(asked, verdicts).map { Verdict.bytes(of: $0) + $1.bytes }) { count in

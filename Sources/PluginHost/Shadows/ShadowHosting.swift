@@ -6,8 +6,8 @@ extension PluginHost {
     /// A filter with unchanged verdicts, and a candidate that is given the same input afterwards.
     ///
     /// - Parameters:
-    /// - hook: the hook of both the filter and the candidate.
-    /// - usedBy: the place of the filter; the candidate's use has "shadow" appended.
+    ///   - hook: the hook of both the filter and the candidate.
+    ///   - usedBy: the place of the filter; the candidate's use has "shadow" appended.
     package func shadowed(
         _ filter: any DocumentFilter, hook: LuaHook, by plugin: String, params: LuaValue = .missing, usedBy: String
     ) throws(PluginError) -> any DocumentFilter {

@@ -27,7 +27,7 @@ package enum KeptVersions {
     ///
     /// - Parameters:
     ///   - folder: the agent's `plugin-versions`.
-    /// - seal: checks the signatures; nil: none are required.
+    ///   - seal: checks the signatures; nil: none are required.
     package static func last(_ plugin: String, in folder: String, limits: PluginHostLimits = PluginHostLimits(), seal: PluginSeal? = nil) -> String? {
         guard PluginName.isValid(plugin) else { return nil }
         let store = VersionStore(folder: folder, limits: limits)

@@ -91,7 +91,7 @@ struct PeerSubscription: Sendable {
     var isContinuous = false
     /// Tombstones in the backlog are skipped.
     var activeOnly = false
-    /// It wants to be told of documents that it may no longer have.
+    /// It wants to be notified of documents that it may no longer have.
     var wantsRevocations = false
     var documentIDs: [DocumentID]?
     /// The name of the filter, and its channels.
@@ -120,7 +120,7 @@ extension PeerSubscription {
                 code: 413, message: "subChanges has \(request.totalBytes) bytes, max_change_list_bytes is \(limits.maximumChangeListBytes)")
         }
         let body = [UInt8](request.body.readableBytesView)
-        // Leaves room for other values that a peer may send there.
+        // Allows for other values that a peer may send there.
         guard JSONTreeSize.values(in: body[...]) <= limits.maximumDocumentIDs + 100 else {
             throw MessageError(code: 413, message: "docIDs has more ids than max_document_ids (\(limits.maximumDocumentIDs))")
         }

@@ -49,7 +49,7 @@ public final class ShadowResolver: Sendable {
         queue.note(.passedOver(question.number))
     }
 
-    /// Before the plugins end: what waits stays without a verdict, as if there were no shadow.
+    /// To be called before the plugins stop: what is waiting gets no verdict, as if there were no shadow.
     public func stop() { queue.stop() }
 
     /// Returns when nothing waits any more.

@@ -20,7 +20,7 @@ enum AnswerBounds {
 struct AnswersInProgress {
     private(set) var bytes = 0
 
-    /// Reserves room for another answer if that leaves enough for the others; always succeeds for the first one.
+    /// Reserves memory for another answer if that leaves enough for the others; always succeeds for the first one.
     ///
     /// - Parameter most: the maximum for all answers together.
     /// - Returns: false if it has to wait for the others.
@@ -36,8 +36,8 @@ struct AnswersInProgress {
 }
 
 extension CouchDialect {
-    /// How much of an answer is collected, in bytes. With several documents it is a fraction that leaves room for other requests in flight: a longer
-    /// answer is requested again with fewer documents.
+    /// How much of an answer is collected, in bytes. With several documents it is a fraction that leaves memory for other requests in flight: a
+    /// longer answer is requested again with fewer documents.
     func answerBytes(isOne: Bool) -> Int { isOne ? Portions.answerBytes : min(Portions.answerBytes, memory.limit / 6) }
 
     /// How much of an answer with a single document is collected: it is in memory as received and as stored, and once more while it is examined.
@@ -63,8 +63,8 @@ extension CouchDialect {
         return try await body(try answer.json(what))
     }
 
-    /// Accounts for this many bytes, checking for room in the same step, since several answers arrive at the same time. If there is no room, the wait
-    /// is short: work in progress may be waiting for this answer.
+    /// Accounts for this many bytes, checking for available memory in the same step, since several answers arrive at the same time. If there is none,
+    /// the wait is short: work in progress may be waiting for this answer.
     func take(_ bytes: Int) async throws {
         for _ in 0..<Self.looks {
             if state.withLock({ $0.atHand.take(bytes, most: memory.limit / 12 * 7) }) { return tell([]) }
@@ -76,6 +76,6 @@ extension CouchDialect {
 
     func relinquish(_ bytes: Int) { state.withLock { $0.atHand.relinquish(bytes) } }
 
-    /// How often it checks for room, at intervals of 50 milliseconds.
+    /// How often it checks for memory, at intervals of 50 milliseconds.
     private static let looks = 40
 }

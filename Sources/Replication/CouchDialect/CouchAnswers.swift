@@ -28,7 +28,7 @@ extension PeerAnswer {
     /// Whether its values take more memory than allowed.
     var hasTooManyValues: Bool { valueBytes > AnswerBounds.tree }
 
-    /// Whether it is an object whose first member is an object about this document, as far as it was collected.
+    /// Whether the part collected so far is an object whose first member is an object about this document.
     func begins(with id: DocumentID) -> Bool {
         guard isGood else { return false }
         return [UInt8](body.readableBytesView.prefix(4_096)).withUnsafeBufferPointer { text in

@@ -26,11 +26,11 @@ public enum PeerDocumentState: Sendable {
     case kept(KeptByPeer)
     /// The peer started after it: it dealt with it on an earlier connection.
     case before
-    /// The peer was told of it and did not request it: it has it, does not want it, or has no room for it.
+    /// It was announced to the peer, which did not request it: the peer has it, does not want it, or has no space for it.
     case declined
     /// The peer was sent it and could not accept it.
     case refused(ReplicationError)
-    /// The peer was told of it on this connection; its answer is not remembered.
+    /// It was announced to the peer on this connection; the peer's answer is not remembered.
     case told
     /// The peer's feed has not reached it.
     case pending(at: SequenceNumber)

@@ -32,7 +32,7 @@ final class CollectionLink {
     var resolver: ConflictDecider?
     /// The store's id for the peer; nil if nothing is remembered about it (a passive session).
     var remote: RemoteID?
-    /// The remote may have all of our documents, so it may be told which revisions are here.
+    /// The remote may have all of our documents, so it may learn which revisions are here.
     var mayNameAll = false
     /// The store knows the channels that the peer's authenticator reported.
     var hasSetAccess = false

@@ -15,7 +15,7 @@ final class FrameIntake {
     var goesOn = false
     /// Memory held by others has to be released first.
     private var waitsForRoom = false
-    /// How often the check for room has failed in a row.
+    /// How often the check for memory has failed in a row.
     private var looks = 0
     /// Size of the frame being processed, including while it is suspended.
     private var atHand = 0
@@ -30,10 +30,10 @@ final class FrameIntake {
     private static let frameBytes = 96
     /// How far a frame may always inflate, however little of the turn is left.
     private static let minimumFreeBytes = 16 << 10
-    /// Interval of the checks for room.
+    /// Interval of the checks for memory.
     private static let roomMilliseconds = 20
-    /// After this many checks, a second's worth, a frame is processed anyway: memory that nobody owes is not released on its own, whereas what comes
-    /// of the frame is owed by its peer, which may then be evicted for it.
+    /// After this many checks, a second's worth, a frame is processed anyway: memory that nobody owes is not released on its own, whereas memory that
+    /// the frame takes is owed by its peer, which may then be evicted for it.
     private static let maximumRoomChecks = 50
 
     init(_ session: SessionDriver) { self.session = session }

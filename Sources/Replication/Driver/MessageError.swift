@@ -1,6 +1,6 @@
 import Interfaces
 
-/// A message from a peer that violates the protocol or a limit. Contains what the peer is told, with the domain and number of an error reply.
+/// A message from a peer that violates the protocol or a limit. Contains what is sent to the peer, with the domain and number of an error reply.
 struct MessageError: Error, Sendable {
     var domain = "HTTP"
     var code: Int

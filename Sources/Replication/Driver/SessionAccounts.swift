@@ -107,8 +107,8 @@ final class SessionAccounts {
         stand(share?.hold(all, owedByPeer: owedByPeer, spare: session.isBusy ? 0 : session.dialect.spareBytes) ?? .free)
     }
 
-    /// Bytes of bodies read for a peer at once: many only while others have room for the same amount. To be called when the store begins to read: of
-    /// a thousand peers that subscribe at the same time, the last gets its turn when the bodies of the others are here.
+    /// Bytes of bodies read for a peer at once: many only while others have memory for the same amount. To be called when the store begins to read:
+    /// of a thousand peers that subscribe at the same time, the last gets its turn when the bodies of the others are here.
     ///
     /// - Returns: also the reservation for them, to be kept until they are accounted for.
     static func pageRoom(_ memory: MemoryBudget) -> (bytes: Int, room: MemoryBudget.Reservation?) {
@@ -149,7 +149,7 @@ final class SessionAccounts {
         }
     }
 
-    /// The operator of a replicator is told that it is this agent's memory that is short, not the peer's.
+    /// Tells the operator of a replicator that it is this agent's memory that is short, not the peer's.
     private func evictionError(_ message: String) -> ReplicationError {
         guard !session.isPassive else { return ReplicationError(domain: .websocket, code: 1013, message: message) }
         var error = ReplicationError(
@@ -190,8 +190,8 @@ final class SessionAccounts {
 
     /// The connection is not read while received data is not stored, or the peer does not read what it requested.
     func adjustReading() {
-        // What the peer has to complete, or what makes room, must still be able to arrive: only our own work pauses reading.
-        // Blobs arrive on the same connection: while some are being fetched, revisions are refused instead.
+        // What the peer has to complete, or what frees memory, must still be able to arrive: only our own work pauses reading. Blobs arrive on the
+        // same connection: while some are being fetched, revisions are refused instead.
         let waitsForPeer = session.blobs.machine.isFetching || bufferedBytes > 0 && isHeldUpByRemovals
         let works = bufferedBytes > 0 && !waitsForPeer || session.questions.waiting.bytes > 0
         let isCrowded = standing == .crowded && (works || session.dialect.owedBytes > 0) || session.isPassive && works && session.memory.isShort

@@ -18,15 +18,15 @@ extension ReplicationError {
     /// There is no room for it on this side.
     package var isOutOfSpace: Bool { domain == .store && code == 507 }
 
-    /// What a peer is told about its revision that is not accepted. If there is no room for it, the peer keeps it and retries.
+    /// The reply to a peer whose revision is not accepted. If there is no space for it, the peer keeps it and retries.
     var replyToPeer: MessageError {
         if isOutOfSpace { return MessageError(code: 503, message: "there is no room for the document now") }
         if domain == .store { return .notNow("the document cannot be taken now") }
         return MessageError(code: domain == .http ? code : 400, message: message)
     }
 
-    /// What a peer is told if its connection ends because of this error. The store's messages name files, and are only for the operators of this
-    /// side.
+    /// The reason sent to a peer if its connection ends because of this error. The store's messages name files, and are only for the operators of
+    /// this side.
     var reasonForPeer: String { domain == .store ? MessageError.busy.message : message }
 }
 

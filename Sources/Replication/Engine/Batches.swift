@@ -115,7 +115,7 @@ struct Batches {
         return add(.judging(revisions, isStale: false))
     }
 
-    /// Starts a batch with a revision that cannot be stored and goes on the list of held revisions.
+    /// Starts a batch with a revision that cannot be stored and is put on the list of held revisions.
     mutating func begin(keeping held: HeldRevision) -> BatchID { add(.keeping([held], passed: [], isStale: false)) }
 
     mutating func move(_ batch: BatchID, to step: Step) { if batches[batch] != nil { batches[batch] = step } }

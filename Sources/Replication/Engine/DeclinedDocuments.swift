@@ -2,18 +2,18 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Documents that a pulling peer was told of on this connection, and did not take. It may forget all of them: then it is unknown for every document
-/// that the peer was told of whether it was taken.
+/// Documents that were announced to a pulling peer on this connection, and that it did not take. If all of them are forgotten, it is unknown for
+/// every announced document whether the peer took it.
 struct DeclinedDocuments: Sendable {
     enum Reason: Sendable, Equatable {
-        /// The peer did not request it. It does not say whether it has it, does not want it, or has no room for it.
+        /// The peer did not request it. It does not say whether it has it, does not want it, or has no space for it.
         case declined
         case refused(ReplicationError)
         /// The peer has it on a list instead of in its database.
         case kept(KeptByPeer)
     }
 
-    /// What is known about a document that the peer was told of.
+    /// What is known about a document that was announced to the peer.
     enum Fate: Sendable, Equatable {
         case taken
         case notTaken(Reason)

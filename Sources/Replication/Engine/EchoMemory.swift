@@ -30,7 +30,7 @@ struct EchoMemory {
         if let before = last.updateValue(version, forKey: id), before != version { earlier.insert(Echo(id: id, version: before)) }
     }
 
-    /// Another revision of the document went in the other direction: the peer may have dropped its own for it, and must be told of that one again
+    /// Another revision of the document went in the other direction: the peer may have dropped its own for it, and must be offered that one again
     /// should it become current again.
     mutating func answered(_ id: DocumentID) {
         if !last.isEmpty, let before = last.removeValue(forKey: id) { earlier.insert(Echo(id: id, version: before)) }

@@ -196,7 +196,7 @@ enum CheckOutcome: Sendable {
 struct IncomingList: Sendable {
     var handle: AnswerHandle?
     var body: ByteBuffer
-    /// In a conflict, the peer wants to be told our revision.
+    /// In a conflict, the peer wants to receive our revision.
     var wantsCurrentVersions = false
     /// The rows, if the dialect has already parsed them.
     var rows: ListRows?
@@ -220,7 +220,7 @@ enum ProposalAnswer: Sendable, Equatable {
     case unreadable
 }
 
-/// What a peer is told about a revision that it sent.
+/// The reply to a peer about a revision that it sent.
 enum Settlement: Sendable {
     case stored
     case alreadyHere

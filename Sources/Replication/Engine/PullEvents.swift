@@ -18,7 +18,7 @@ struct PullSettings: Sendable {
     var hasResolver: Bool
     /// Documents that a filter keeps back are put on a list here, so that they can be judged again without the peer.
     var keepsLists: Bool
-    /// The documents on that list are judged again. Not on a connection for chosen documents, which the peer is to send anew.
+    /// The documents on that list are judged again. Not on a connection for chosen documents, which the peer is to send again.
     var reviewsHeld = true
     /// Documents that were counted as held when they were judged again. If they are held once more, they are not counted twice.
     var heldBefore: Set<DocumentID> = []

@@ -55,7 +55,7 @@ enum PushEvent: Sendable {
     /// The peer has it on a list instead of in its database.
     case keptByPeer(DocumentID, KeptByPeer.Reason)
     case refused(DocumentID, ReplicationError)
-    /// A document about to be sent may no longer be seen by the peer; the peer was told that it will not come.
+    /// A document about to be sent may no longer be seen by the peer, which was informed that it will not come.
     case withdrawn(DocumentID)
     /// The store has recorded what the peer acknowledged.
     case noted(AcknowledgedVersions.Batch)
@@ -84,7 +84,7 @@ enum PushEvent: Sendable {
 
 /// An output of the push machine.
 enum PushAction: Sendable {
-    /// `isBacklog`: the documents precede the point at which the peer is told that it has caught up.
+    /// `isBacklog`: the documents precede the point at which the peer is informed that it has caught up.
     case read(FeedPosition, limit: Int, isBacklog: Bool)
     /// Each with the revision that the peer is known to hold, which the store may not have recorded yet.
     case readAgain([(DocumentID, Version?)])
@@ -99,7 +99,7 @@ enum PushAction: Sendable {
     case offer(ListID, [OutgoingDocument])
     case compare([(OutgoingDocument, Version)])
     case send(OutgoingDocument)
-    /// The peer requested it, and is told that it will not come.
+    /// The peer requested it, and is informed that it will not come.
     case withdraw(OutgoingDocument)
     case announceCaughtUp
     case note(AcknowledgedVersions.Batch)

@@ -18,7 +18,7 @@ struct PushLedger {
         case offered(OutgoingDocument)
         /// The peer named another revision; the store is asked how ours relates to it.
         case comparing(OutgoingDocument)
-        /// The peer wants it; it waits for room in flight.
+        /// The peer wants it; it waits until fewer documents are in flight.
         case wanted(OutgoingDocument)
         /// It was sent and is not acknowledged yet.
         case sent(OutgoingDocument)
@@ -203,13 +203,13 @@ struct PushLedger {
         count(1, entries.slots[place].account, entries.slots[place].bytes)
     }
 
-    /// The peer wants it: it is sent as soon as there is room.
+    /// The peer wants it: it is sent as soon as the limits in flight allow.
     mutating func want(_ document: OutgoingDocument) {
         move(document.id, to: .wanted(document))
         wanted.append(document.id)
     }
 
-    /// Takes the next document to send; nil if none is waiting, or there is no room.
+    /// Takes the next document to send; nil if none is waiting, or the limits in flight are reached.
     mutating func sendNext() -> OutgoingDocument? {
         while wanted.count > 0, inFlight < limits.revisionsInFlight, inFlightBytes < limits.revisionBytesInFlight {
             guard let id = wanted.next(), let place = entries.place(of: id), case .wanted(let document) = entries.slots[place].phase else { continue }
@@ -252,8 +252,8 @@ struct PushLedger {
         due.append(id)
     }
 
-    /// Documents that the peer should be told of once more, unless they are under way. A document that is being put on the kept-back list is read
-    /// again once it is on it.
+    /// Documents to be offered to the peer once more, unless they are under way. A document that is being put on the kept-back list is read again
+    /// once it is on it.
     mutating func callBack(_ ids: [DocumentID]) {
         for id in ids {
             if let place = entries.place(of: id) {

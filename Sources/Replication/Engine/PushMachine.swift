@@ -18,7 +18,7 @@ struct PushMachine {
     var retry: RetryDelay
     var echoes: EchoMemory
     var fetchedDeletions: FetchedDeletions
-    /// For a peer that pulls: documents that it was told of and has not taken.
+    /// For a peer that pulls: documents that were announced to it and that it has not taken.
     var declinedDocuments: DeclinedDocuments
     private var judging: JudgedPage?
     /// A page that was read, to be judged when the one before it has been.

@@ -31,8 +31,8 @@ struct RequestedRows {
         rows[sequence] = RequestedRow(id: id, revision: revision, peerHad: peerHad, offeredBefore: earlier)
     }
 
-    /// The revision has arrived and goes on its way into the store. Nil if it was not requested, or belongs to another document than the one at this
-    /// sequence.
+    /// The revision has arrived and continues on its way into the store. Nil if it was not requested, or belongs to another document than the one at
+    /// this sequence.
     mutating func arrived(_ revision: ReceivedRevision) -> RequestedRow? {
         guard let sequence = revision.sequence, let index = rows.index(forKey: sequence), rows.values[index].id == revision.id else { return nil }
         return rows.remove(at: index).value

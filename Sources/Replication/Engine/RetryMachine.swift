@@ -12,7 +12,7 @@ public struct RetryMachine: Sendable {
         public var maximumAttempts: Int
         /// Longest delay in seconds; 0 for the default of 300.
         public var maximumWaitSeconds: Int
-        /// First delay in seconds for a continuous replicator whose error does not go away by itself.
+        /// First delay in seconds for a continuous replicator whose error needs intervention.
         public var blockedWaitSeconds = EngineBounds.blockedRetrySeconds
         public var maximumBlockedWaitSeconds = EngineBounds.longestBlockedRetrySeconds
 

@@ -75,7 +75,7 @@ extension Replicator {
     private final class Owed: Sendable {
         private struct State {
             var documents: [CollectionName: Set<DocumentID>] = [:]
-            /// Set if disk space ran out: then other documents were not even requested.
+            /// Set if space ran out: then other documents were not even requested.
             var ranOutOfSpace = false
         }
 

@@ -125,8 +125,7 @@ public actor Replicator {
         pause.end()
     }
 
-    /// Stops, and waits until stopped. An earlier error is cleared: whoever stops a replicator knows of it, and a stopped replicator is not
-    /// unhealthy.
+    /// Stops, and waits until stopped. An earlier error is cleared: a replicator that was stopped on purpose is not unhealthy.
     ///
     /// - Parameter code: the WebSocket close code for the peer.
     public func stop(code: UInt16 = 1000) async {
@@ -151,7 +150,7 @@ public actor Replicator {
         environment.task { for session in sessions { await session.stop(code: code) } }
     }
 
-    /// Waits until the replicator has stopped by itself, and returns its last status.
+    /// Waits until the replicator has stopped on its own, and returns its last status.
     public func waitUntilStopped() async -> ReplicatorStatus {
         await runner?.value
         return status

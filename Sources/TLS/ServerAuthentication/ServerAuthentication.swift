@@ -4,7 +4,7 @@ import Encodings
 ///
 /// The rules, in order of precedence as in Couchbase Lite:
 /// 1. With pins, nothing else matters: the server's chain must contain one of them.
-/// 2. Otherwise, with ``acceptsOnlySelfSigned``, any self-signed certificate is accepted and every other one refused, whoever signed it.
+/// 2. Otherwise, with ``acceptsOnlySelfSigned``, any self-signed certificate is accepted and every other one refused, regardless of its issuer.
 /// 3. Otherwise the chain must lead to a root of the system (or an extra one), be valid now and match the host.
 package struct ServerAuthentication: Sendable, Equatable {
     /// Several, so that a certificate can be replaced without interruption.

@@ -23,7 +23,7 @@ final class TokenKeeper: Sendable {
     /// `token_life`: assumed lifetime in seconds of a token that does not state it.
     static let defaultTokenLife: Int64 = 600
 
-    /// Seconds; even a token with a longer lifetime is requested anew after this.
+    /// Seconds; even a token with a longer lifetime is requested again after this.
     static let longestLife: Int64 = 86_400
 
     private let environment: Environment

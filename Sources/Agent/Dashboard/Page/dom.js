@@ -67,7 +67,7 @@ function morph(old, next) {
   for (const name of Object.keys(old.handlers ?? {})) if (!next.handlers?.[name]) old[name] = null;
   for (const [name, handler] of Object.entries(next.handlers ?? {})) old[name] = handler;
   old.handlers = next.handlers ?? {};
-  // Filled in later, by itself.
+  // The element fills in its own content later.
   if (old.hasAttribute("data-own")) return;
   if (old.nodeName === "PROGRESS") old.value = Number(next.getAttribute("value") ?? 0);
   morphChildren(old, next);

@@ -38,7 +38,7 @@ final class TokenAuthenticator: Sendable {
 
     /// - Parameters:
     ///   - listener: named in problems.
-    /// - floor: the lower bound against which the clock is checked; nil trusts the clock.
+    ///   - floor: the lower bound against which the clock is checked; nil trusts the clock.
     static func make(_ settings: TokenSettings, listener: String, time: any TimeSource, floor: TimeFloor? = nil) throws(ConfigurationProblem) -> TokenAuthenticator {
         let files: ReloadableFiles<[TokenKey]>?
         let algorithms = settings.signatureAlgorithms

@@ -57,8 +57,8 @@ struct BlobServing {
         } failed: { $0.serving.refuse(handle, digest, $1) }
     }
 
-    /// Verifies a blob, piece by piece, before its first byte is sent: if it is damaged, the peer can still be told, which is impossible once a reply
-    /// has begun.
+    /// Verifies a blob, piece by piece, before its first byte is sent: if it is damaged, the peer can still be sent an error, which is impossible
+    /// once a reply has begun.
     private func readThrough(_ check: BlobCheck, _ request: BlobRequest) {
         let (digest, piece) = (request.digest, session.limits.proofPieceBytes)
         session.blobs.work { blobs -> BlobReader? in try blobs.advance(check, bytes: piece) ? blobs.reader(digest) : nil } then: { session, reader in

@@ -1,8 +1,8 @@
 import Documents
 import Interfaces
 
-/// The blobs of revisions in flight to the peer: sent, and not answered. The peer may request these whoever it is. That is when every peer requests
-/// them, since it answers a revision only once it has the blobs; Sync Gateway serves no others.
+/// The blobs of revisions in flight to the peer: sent, and not answered. Any peer may request these. That is when every peer requests them, since it
+/// answers a revision only once it has the blobs; Sync Gateway serves no others.
 ///
 /// Access was decided when the revision was sent, and the revision's body is in flight as well. The table is bounded by the revisions in flight,
 /// whose number and size are bounded.

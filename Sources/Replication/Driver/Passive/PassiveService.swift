@@ -185,7 +185,7 @@ struct PassiveService {
         return channels
     }
 
-    /// How a peer of this protocol generation is told of documents that it may no longer have.
+    /// How a peer of this protocol generation is notified of documents that it may no longer have.
     private static func announcedChanges(
         _ subprotocol: Subprotocol, wantsRevocations: Bool
     ) -> @Sendable (OutgoingDocument) -> OutgoingDocument? {

@@ -86,7 +86,7 @@ final class PeerQuestions {
 
     /// Answers up to this size are read in any case: everything that replicators store by themselves is far smaller.
     private static let smallAnswerBytes = 4 << 10
-    /// Interval of the checks for room, and how often they are repeated: in that time, peers with unread answers disconnect or are evicted.
+    /// Interval of the checks for memory, and how often they are repeated: in that time, peers with unread answers disconnect or are evicted.
     private static let answerRoomCheckMilliseconds = 100
     private static let answerRoomChecks = 20
 
@@ -142,7 +142,7 @@ final class PeerQuestions {
         served()
     }
 
-    /// Queues a request. One that needs much memory is refused if there is no room: a peer may send many requests before it has read the first
+    /// Queues a request. One that needs much memory is refused if there is not enough: a peer may send many requests before it has read the first
     /// answer, each only a few bytes long, and memory for work of ours is not charged to any peer.
     func take(_ request: PassiveRequests.Request, _ handle: AnswerHandle?) {
         let bytes = waiting.bytes + request.bytes

@@ -18,7 +18,7 @@ struct ListReader {
 
     /// Lists up to this size are always parsed.
     private static let shortListBytes = 2 << 10
-    /// Interval of the checks for room, and how often they are repeated: in that time, connections that hold memory end or are evicted.
+    /// Interval of the checks for memory, and how often they are repeated: in that time, connections that hold memory end or are evicted.
     private static let roomCheckIntervalMilliseconds = 50
     private static let looks = 40
 

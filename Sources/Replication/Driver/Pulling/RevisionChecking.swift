@@ -39,7 +39,7 @@ enum RevisionChecking {
 
     /// - Parameters:
     ///   - unusualKeys: what the database allows, see `DatabaseOptions.unusualKeys`.
-    ///   - memory: reserves room for a second copy of a large body, for its parsed values if they are needed, and for the names of many blobs.
+    ///   - memory: reserves memory for a second copy of a large body, for its parsed values if they are needed, and for the names of many blobs.
     ///   - found: receives the memory that such names take, and their reservation, to be kept until the accounts include them.
     static func check(
         _ batch: UncheckedRevisions, unusualKeys: Bool, _ memory: MemoryBudget,

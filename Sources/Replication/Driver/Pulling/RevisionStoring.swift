@@ -22,7 +22,7 @@ struct RevisionStoring: Sendable {
     var sender: SenderView?
     /// Documents whose deletion is in flight to the peer while it sends these.
     var deletionsUnderWay: Set<DocumentID> = []
-    /// A revision for which there is no room fails on its own, and the others of the batch are stored, such as deletions.
+    /// A revision for which there is no space fails on its own, and the others of the batch are stored, such as deletions.
     var takesWhatFits = false
     /// The sender, as text.
     var peer: String?

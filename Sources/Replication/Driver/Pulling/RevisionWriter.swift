@@ -4,7 +4,7 @@ import Encodings
 import Environment
 import Interfaces
 
-/// Stores what a peer sent, as far as the peer may see the documents it changes.
+/// Stores what a peer sent, provided that the peer may see the documents it changes.
 struct RevisionWriter {
     let session: SessionDriver
 

@@ -58,7 +58,7 @@ struct SenderView: Sendable {
     }
 
     /// Whether it would continue a branch that the filter hides from its sender. For branches hidden by channels it is unknown who had them while
-    /// they were current: whoever names one by its id counts as having had it.
+    /// they were current: a peer that names one by its id counts as having had it.
     func hidesBranch(of claim: Claim, _ collection: Collection, _ transaction: ReadTransaction) throws(StoreError) -> Bool {
         guard let shownBranches, let branch = try Self.branch(claim.id, claim.revision, claim.history, collection, transaction) else { return false }
         return !shownBranches.contains(branch) && exchanged[claim.id] != branch.leaf
@@ -125,7 +125,7 @@ extension PeerView {
         let branches = try await database.read { transaction in
             try claims.compactMap { try SenderView.branch($0.id, $0.revision, $0.history, collection, transaction) }
         }
-        // As without a filter, whoever names a branch that is hidden by channels counts as having had it: only the filter is asked.
+        // As without a filter, a peer that names a branch that is hidden by channels counts as having had it: only the filter is asked.
         sender.shownBranches = try await shown(branches, asksChannels: false)
         return sender
     }

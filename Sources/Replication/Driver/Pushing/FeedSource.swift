@@ -24,7 +24,7 @@ struct FeedSource: Sendable {
     /// For a deleted document, the peer is sent each tombstone, the current one last: it may have the branch that another one ended, and may already
     /// have the current one. Not set if it may not learn of every branch.
     var reportsTombstones = false
-    /// Decides which removals from channels the peer is told of, and in which form.
+    /// Decides of which removals from channels the peer is notified, and in which form.
     var tells: @Sendable (OutgoingDocument) -> OutgoingDocument? = { $0 }
 
     /// Reads the next part of the feed.

@@ -40,7 +40,7 @@ struct OutgoingChecks {
             guard link.generation == generation, link.push != nil else { return }
             let doubted: [PolicyDocument] = looks.compactMap { if case .doubted(let question) = $0 { question } else { nil } }
             guard let filter = link.pushFilter, !doubted.isEmpty else { return session.outgoingChecks.finish(documents, looks, [], by: "", link) }
-            // The peer is told that these will not come, and moves on: to be offered again later, even those on which the filter fails go on the
+            // The peer is informed that these will not come, and moves on: to be offered again later, even those on which the filter fails go on the
             // list.
             session.pushes.judge(doubted, by: filter, link, listsFailures: true) { session, verdicts, version in
                 let link = session.links[slot]

@@ -40,7 +40,7 @@ final class OutgoingQueue {
     /// The same if collections have different priorities: the most urgent one waits for no more than this.
     private static let rankedQueueBytes = 64 << 10
 
-    /// Turns revisions into messages while there is room. What the peer reads makes room for more.
+    /// Turns revisions into messages until the send queue is full; it empties as the peer reads.
     func putRevisions() {
         guard count > 0 else { return }
         let usual = hasPriorities ? Self.rankedQueueBytes : Self.queueBytes
