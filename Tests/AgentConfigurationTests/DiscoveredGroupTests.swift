@@ -1,7 +1,7 @@
 import AgentConfiguration
 import Testing
 
-/// Listeners that are announced as one of a group.
+/// Listeners announced as members of a group.
 @Suite("Groups on the local network")
 struct DiscoveredGroupTests {
     private static func listener(_ more: String) -> [String] {
@@ -13,7 +13,7 @@ struct DiscoveredGroupTests {
         ).map(\.message)
     }
 
-    @Test("a group is of a listener that is announced, and has a name")
+    @Test("a group needs an announced listener and a name")
     func announced() throws {
         #expect(Self.listener(", advertise: true, advertise_group: hubs.north-1").isEmpty)
         #expect(Self.listener(", advertise_group: hubs").first?.contains("no effect without \"advertise\"") == true)
@@ -25,7 +25,7 @@ struct DiscoveredGroupTests {
         #expect(endpoint.contains { $0.message.contains("\"advertise_group\" applies to listeners on a port only") })
     }
 
-    @Test("a target is one listener by its name, or any of a group")
+    @Test("a target names one listener, or any listener of a group")
     func targets() throws {
         let target = try ReplicatorTarget(parsing: "discover:*?group=hubs&database=main&tls=off")
         #expect(target.group == "hubs" && target.database == "main" && !target.usesTLS)
@@ -40,7 +40,7 @@ struct DiscoveredGroupTests {
         return problems("databases: { main: {} }\nreplicators: [ { name: hub, database: main, target: \"\(target)\"\(pin)\(more) } ]").map(\.message)
     }
 
-    @Test("a group needs a pin as a name does, has no remote_id, and only it has something to choose from")
+    @Test("a group needs a pin as a name does and takes no remote_id; select_peer goes only with a group")
     func replicators() throws {
         let group = "discover:*?group=hubs"
         #expect(Self.replicator(group).isEmpty && Self.replicator(group, ", select_peer: { plugin: nearest }").isEmpty)

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// Which listener of a group a replicator takes.
+/// Which listener of a group a replicator connects to.
 @Suite("Peers of a group")
 struct GroupPeersTests {
     private static let own = String(repeating: "0", count: 32)
@@ -29,7 +29,7 @@ struct GroupPeersTests {
 
     private static func identifier(_ number: Int) -> String { String(repeating: "0", count: 31 - String(number).count) + "a\(number)" }
 
-    @Test("others of the group come into question, by TLS as the target says; not this agent itself")
+    @Test("candidates are the other listeners of the group, with or without TLS as the target says; never this agent itself")
     func candidates() throws {
         let found = try [
             Self.service("a"), Self.service("own", peer: Self.own), Self.service("clear", tls: false), Self.service("other", group: "gateways"),
@@ -40,11 +40,11 @@ struct GroupPeersTests {
         var local = try Self.service("local")
         local.isLocal = true
         #expect(Self.peers().candidates([local]).count == 1)
-        // Who does not know itself takes nobody who may be it.
+        // An agent that does not know its own id connects to no listener that may be its own.
         #expect(Self.peers(own: nil).candidates([local]).isEmpty)
     }
 
-    @Test("the order is the same each time, spreads agents over hubs, and moves only those that lost theirs")
+    @Test("the order is the same each time, spreads agents over the hubs, and when a hub is lost moves only its agents")
     func spreading() throws {
         let hubs = try (1...3).map { try Self.service("hub-\($0)", peer: Self.identifier($0)) }
         var counts: [String: Int] = [:]
@@ -58,7 +58,7 @@ struct GroupPeersTests {
         #expect(counts.count == 3 && counts.values.allSatisfy { $0 > 60 }, "\(counts)")
     }
 
-    @Test("the last one comes first while it is there, then those with a known pin; never more than 64")
+    @Test("the last hub comes first while it is announced, then those with a known pin; never more than 64")
     func ranks() throws {
         let strangers = try (0..<200).map { try Self.service("stranger-\($0)") }
         let peers = Self.peers(pins: ["sha256/A"])
@@ -71,7 +71,7 @@ struct GroupPeersTests {
         #expect(peers.candidates([ours]).first?.service.name == "ours")
     }
 
-    @Test("each has a key of its own, and what became of it is told")
+    @Test("each candidate has its own key, and what happened with it is remembered")
     func memory() throws {
         let peers = Self.peers()
         let found = try [Self.service("hub", peer: Self.identifier(1)), Self.service("odd", peer: "no id")]
@@ -85,7 +85,7 @@ struct GroupPeersTests {
         #expect(after?.key == first.key && after?.lastError == nil && after?.lastSuccess != nil)
     }
 
-    /// Says what it is told to say, and keeps what it was asked.
+    /// Gives the answer that a test sets, and records what it was asked.
     private final class Chooser: PeerSelector {
         let pluginName = "chooser"
         let asked = Mutex<[[OfferedPeer]]>([])
@@ -99,7 +99,7 @@ struct GroupPeersTests {
         }
     }
 
-    /// Of services with two databases: choosing one fails before anything is connected to.
+    /// Connects to services with two databases: choosing a database fails before any connection is made.
     private static func connect(_ chooser: Chooser?, _ names: [String]) async throws -> ReplicationError? {
         let services = try names.map { name in
             var service = try service(name)
@@ -118,7 +118,7 @@ struct GroupPeersTests {
         } catch let error as ReplicationError { return error }
     }
 
-    @Test("without a plugin each is tried; the error names all of them")
+    @Test("without a plugin every candidate is tried, and the error names all of them")
     func trying() async throws {
         let error = try await Self.connect(nil, ["hub-a", "hub-b"])
         #expect(error?.message.contains("hub-a: ") == true && error?.message.contains("hub-b: ") == true, "\(String(describing: error))")
@@ -144,7 +144,7 @@ struct GroupPeersTests {
         #expect(waiting?.isTransient == true && waiting?.message.contains("chooser chose none of 1 listener") == true, "\(String(describing: waiting))")
     }
 
-    @Test("a plugin that fails has nobody connected to, and is asked again later")
+    @Test("if the plugin fails, the replicator connects to no peer and asks again later")
     func failing() async throws {
         let failure = PolicyFailure(plugin: "chooser", version: "1", kind: "plugin_error", message: "chooser.lua:1: no")
         let chooser = Chooser { _ in .failure(failure) }

@@ -25,7 +25,7 @@ import Testing
         #expect(unreported.count == 0 && unreported.take(1).events.isEmpty)
     }
 
-    @Test("what nobody took by the end is counted, and nothing comes after it")
+    @Test("events that the observer has not taken by the end are counted, and none comes after that")
     func end() throws {
         let unreported = UnreportedDocuments()
         unreported.add(try events(0..<UnreportedDocuments.most + 2))

@@ -10,10 +10,10 @@ import Transport
 
 @testable import Agent
 
-/// Who is judged again after which change.
+/// Which logins are checked again after which change.
 @Suite("Checking logins again")
 struct ReauthenticationTests {
-    /// Lets everybody in, and counts how often it is asked.
+    /// Accepts every login, and counts how often it is asked.
     private final class Door: PasswordAuthenticator {
         let asked = Mutex(0)
 
@@ -44,13 +44,13 @@ struct ReauthenticationTests {
         let keys = generations.tokenKeysChange()
         #expect(generations.last(for: token) == keys && generations.last(for: password) == 0)
         let door = generations.authenticatorChanges()
-        // An answer that waits for the later of two changes must not go on with the earlier one.
+        // An answer that waits for the later of two changes must not continue with the earlier one.
         #expect(door > keys)
         for proof in [token, password, .nothing] { #expect(generations.last(for: proof) == door) }
         #expect(generations.tokenKeysChange() > door && generations.last(for: password) == door)
     }
 
-    @Test("a session that a password opened is not checked again when the keys of tokens change")
+    @Test("a session opened with a password is not checked again when the token keys change")
     func sessions() async throws {
         let folder = try TemporaryFolder()
         var settings = TokenSettings()

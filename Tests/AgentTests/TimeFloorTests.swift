@@ -8,7 +8,7 @@ import Testing
 
 @testable import Agent
 
-/// What time it is for tokens, on machines whose clock is not right.
+/// The time that tokens are judged by on machines whose clock is wrong.
 @Suite("Tokens and clocks that are not set")
 struct TimeFloorTests {
     /// Two clocks that are set by hand.
@@ -40,7 +40,7 @@ struct TimeFloorTests {
         return try TokenAuthenticator.make(settings, listener: "edge", time: clock, floor: floor)
     }
 
-    /// What a token that ends then is refused for.
+    /// Why a token that expires at `end` is refused; nil if it is accepted.
     private func refusal(_ clock: SetClock, _ floor: TimeFloor, end: Int64, keysWritten: Int64 = 0) throws -> String? {
         switch try authenticator(clock, floor, keysWritten: keysWritten).judge(try signer.token("{\"sub\":\"ada\",\"exp\":\(end)}")) {
         case .accepted: return nil
@@ -52,7 +52,7 @@ struct TimeFloorTests {
         for word in words { #expect(refusal?.contains(word) == true, "\(refusal ?? "taken")", sourceLocation: sourceLocation) }
     }
 
-    @Test("where the clock says 1970, a token that ended before the program, the keys or the last note is refused, and one that has not is taken")
+    @Test("when the clock says 1970, a token that expired before 2026, the keys or the last note is refused, and any other is accepted")
     func unset() throws {
         let clock = SetClock(100)
         for isKept in [false, true] {
@@ -64,14 +64,14 @@ struct TimeFloorTests {
         }
         try folder.write("clock.noted", "\(Self.now)\n")
         expect(try refusal(clock, floor(clock), end: Self.now - 1_000), "it expired", "looks unset", "the agent ran here at")
-        // Damage is no knowledge.
+        // A damaged file says nothing about the time.
         for text in ["", "soon\n", "-5\n", "99999999999999999\n"] {
             try folder.write("clock.noted", text)
             #expect(try refusal(clock, floor(clock), end: Self.now - 1_000) == nil, "\(text)")
         }
     }
 
-    @Test("the time is noted while the agent runs, and later starts with an earlier one go by it, unless something keeps the clock right")
+    @Test("the time is noted while the agent runs, and a later start with an earlier clock uses it, unless something keeps the clock right")
     func noted() throws {
         let clock = SetClock(Self.now)
         let first = floor(clock)
@@ -89,7 +89,7 @@ struct TimeFloorTests {
         expect(try refusal(late, second, end: Self.now - 3_600), "it expired", "looks unset", "the agent ran here at")
         #expect(second.now(keys: nil).seconds == last)
         #expect(try refusal(late, second, end: Self.now + 86_400) == nil)
-        // The right time is believed at once, and is noted in place of the other.
+        // A clock that is kept right is believed at once, and its time replaces the note.
         let third = floor(late, isKept: true)
         #expect(try refusal(late, third, end: Self.now - 3_600) == nil)
         third.note()
@@ -97,7 +97,7 @@ struct TimeFloorTests {
         #expect(floor(late).now(keys: nil).doubt == nil)
     }
 
-    @Test("a clock that nothing keeps right and that is set meanwhile is noted only when it has gone on by itself for a while; one before 2026 never")
+    @Test("a clock that nothing keeps right and that was set in between is noted only after it has run undisturbed for a while; a clock before 2026 never is")
     func jumps() throws {
         let clock = SetClock(Self.now + 86_400 * 365)
         let floor = floor(clock)
@@ -116,7 +116,7 @@ struct TimeFloorTests {
         #expect(!folder.exists("clock.noted") && floor.now(keys: nil).seconds == StoreLimits.earliestSeconds)
     }
 
-    @Test("a system that does not say whether something keeps its clock right is none that does")
+    @Test("if the system does not say whether its clock is kept right, the clock does not count as kept right")
     func unknown() {
         let (error, unsynchronised): (Int32, Int32) = (5, 0x40)
         #expect(!System.isKept(answer: -1, status: 0), "the question was refused")
@@ -124,7 +124,7 @@ struct TimeFloorTests {
         #expect(System.isKept(answer: 0, status: 0))
     }
 
-    @Test("connections end by the same time, and by the clock once that is set")
+    @Test("connections end by the same time, and by the clock once it is set")
     func connections() throws {
         try folder.write("clock.noted", "\(Self.now)\n")
         let clock = SetClock(100)

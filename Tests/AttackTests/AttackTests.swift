@@ -23,12 +23,12 @@ struct AttackTests {
     @Test("connections without end", arguments: Attack.connections)
     func connections(_ attack: Attack) async throws { try await attack.run() }
 
-    @Test("documents that are a lot to look at", arguments: Attack.documents)
+    @Test("documents that are expensive to read", arguments: Attack.documents)
     func documents(_ attack: Attack) async throws { try await attack.run() }
 
     @Test("servers that lie to the replicator", arguments: Attack.servers)
     func servers(_ attack: Attack) async throws { try await attack.run() }
 
-    @Test("tokens that nobody signed", arguments: Attack.tokens)
+    @Test("tokens without a valid signature", arguments: Attack.tokens)
     func tokens(_ attack: Attack) async throws { try await attack.run() }
 }

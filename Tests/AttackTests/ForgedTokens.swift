@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 extension Attack {
-    /// JSON Web Tokens that nobody signed, each from an address of its own, so that it is looked at; beside them one comes with a good token.
+    /// JSON Web Tokens without a valid signature, each from its own address, so that each one is checked; meanwhile a client comes with a valid token.
     static let tokens: [Attack] = [
         Attack(
             testDescription: "1,000 wrong tokens", bounds: Bounds(milliseconds: 4_000, perRequest: 6, memory: 48 << 20),
@@ -49,7 +49,7 @@ extension Attack {
         try await HTTPProbe.tcp(port: try hub.port("edge"), from: address).get("/main", headers: [("Authorization", "Bearer \(token)")]).status
     }
 
-    /// A wrong signature, the same over claims of kilobytes, a header that is deep, no algorithm, and the public key taken for a secret: 200 of each.
+    /// A wrong signature, a wrong signature over kilobytes of claims, a deeply nested header, no algorithm, and the public key used as a secret: 200 of each.
     private static func forged() throws -> [String] {
         let (issuer, mallory) = (try issuer.get(), try TokenSigner(.p256))
         let pem = Array(try issuer.pem().utf8)

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 extension Attack {
-    /// Messages of a few bytes about documents that are a lot to look at.
+    /// Small messages about documents that are expensive to read.
     static let documents: [Attack] = [
         Attack(
             testDescription: "15 deltas of a document of 1 MB, on each of 4 connections", bounds: Bounds(perRequest: 300, memory: 64 << 20),
@@ -49,7 +49,7 @@ extension Attack {
                 let socket = try await WebSocketProbe.connect(port: try hub.port("edge"), path: "/main/_blipsync")
                 let subscription = HandmadeFrames.properties(("Profile", "subChanges"), ("continuous", "true"), ("batch", "200"))
                 try await socket.send(frames.request(properties: subscription))
-                // The first request of the agent is its first list.
+                // The agent's first request is its first list of changes.
                 while true {
                     guard let frame = try await socket.receive() else { throw SupportError("the attacker was put off") }
                     if frame.opcode == 2, frame.payload.count > 6, frame.payload[1] & 7 == 0 { break }
@@ -61,7 +61,7 @@ extension Attack {
         },
     ]
 
-    /// A document with as many branches as there may be, each of which came with as many ancestors as may come.
+    /// A document with the most branches allowed, each with the most ancestors allowed.
     private static func branched(_ hub: AgentProcess) async throws {
         let documents = (16..<48).map { branch in
             let digits = String(branch, radix: 16)

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 extension Attack {
-    /// Servers that our replicator takes for CouchDB and pulls from.
+    /// Servers that our replicator pulls from, believing them to be CouchDB.
     static let servers: [Attack] = [
         lying("a feed whose line never ends", requests: 15, memory: 160 << 20) { request in
             request.target.hasPrefix("/lies/_changes") ? .endless("{\"results\":[{\"seq\":\"", String(repeating: "9", count: 64_000)) : nil
@@ -34,15 +34,15 @@ extension Attack {
                 }
             }))
         } check: { hub in
-            // What both sides of the companion have put, and nothing else.
+            // What the two sides of the companion wrote, and nothing else.
             let listed = try await hub.admin.get("/api/databases/main/documents").text
             #expect(listed.contains("up-before-0") && !listed.contains("evil") && !listed.contains("lie-"), "\(listed)")
         },
     ]
 
     /// - Parameters:
-    ///   - requests: after so many it lets every request wait.
-    ///   - lie: nil where it answers as CouchDB does.
+    ///   - requests: the number of requests after which the server answers no more.
+    ///   - lie: nil if the server answers as CouchDB does.
     private static func lying(
         _ description: String, requests: Int, memory: Int = 48 << 20, _ lie: @escaping @Sendable (TestServer.Request) -> TestServer.Answer?,
         check: @escaping @Sendable (AgentProcess) async throws -> Void = { _ in }
@@ -59,7 +59,7 @@ extension Attack {
             try await eventually("the liar is asked again and again") {
                 if server.requests > requests { return true }
                 try await Task.sleep(for: .milliseconds(50))
-                // By itself it would wait longer each time.
+                // Left alone, the replicator would wait longer each time.
                 let isOff = try await hub.replicator("liar")["activity"]?.asString == "offline"
                 if isOff { _ = try await hub.admin.post("/api/replicators/liar/start") }
                 return false

@@ -2,11 +2,11 @@ import Documents
 import TestSupport
 import Testing
 
-/// Queries that are true or false.
+/// Query parameters that are true or false.
 @Suite struct AdminFlagTests {
     private static let all = ["bodies", "collection_names", "cv", "deleted", "dry_run", "facts", "keep", "log", "missing_blobs", "newest", "reset"]
 
-    @Test("every query parameter that is true or false is described, and another value is refused with a message that says so, before anything is done")
+    @Test("every query parameter that is true or false is documented, and any other value is refused with a message that says so, before anything is done")
     func words() async throws {
         let agent = try await AgentProcess.start(
             Configuration.plain + "replicators:\n" + Configuration.replicator("away", to: "ws://127.0.0.1:1/main"))

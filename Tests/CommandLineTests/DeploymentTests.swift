@@ -68,10 +68,10 @@ struct DeploymentTests {
         #expect(outcome.status == 0 && outcome.errors.isEmpty, "\(name): \(outcome)")
     }
 
-    @Test("the unit lets the agent ask whether the clock is kept right, and gives it nothing to set it with")
+    @Test("the unit lets the agent ask whether the clock is kept right, but does not let it set the clock")
     func unit() throws {
         let lines = try Self.example("deploy/nightjar.service").split(separator: "\n")
-        // The last one counts: those before it take away all calls that set the clock.
+        // The last SystemCallFilter counts: the ones before it remove all calls that set the clock.
         #expect(lines.last { $0.hasPrefix("SystemCallFilter=") } == "SystemCallFilter=adjtimex clock_adjtime clock_adjtime64")
         #expect(!lines.contains { $0.hasPrefix("ProtectClock=") })
         #expect(lines.contains("CapabilityBoundingSet=") && lines.contains("PrivateDevices=yes"))

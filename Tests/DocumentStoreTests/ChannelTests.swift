@@ -74,7 +74,7 @@ struct ChannelTests {
         #expect(try await feed(store, ChannelPeer(user: nil, listener: "edge")).rows == ["4 d visible"])
     }
 
-    @Test("names are compared by their bytes: a channel or user that only looks the same is a different one")
+    @Test("names are compared by their bytes: a channel or user whose name only looks the same is a different one")
     func exactNames() async throws {
         let store = try Store()
         try await put(store, "plan", in: ["caf\u{E9}"])

@@ -2,12 +2,12 @@ import DocumentStore
 import Documents
 import Testing
 
-/// What is said of a revision before its body is here is what is said of it when it is.
+/// A revision gets the same answer before its body is here as with its body.
 @Suite struct IncomingPlaceTests {
     private struct Offer {
         var revision: String
         var history: [String]
-        /// It is known to be refused, or here, without its body.
+        /// Whether it is known without the body that the revision is refused or already here.
         var isKnown: Bool
 
         init(_ revision: String, _ history: [String], _ isKnown: Bool) { (self.revision, self.history, self.isKnown) = (revision, history, isKnown) }
@@ -45,11 +45,11 @@ import Testing
         ], store)
         let deleted = try Store()
         _ = try await deleted.insert("x", "2-bb", ["1-aa"], deleted: true)
-        // Made anew by somebody who never had it.
+        // Created again by a writer that never had the document.
         try await compare([Offer("1-ff", [], false)], deleted)
     }
 
-    /// Where there is no room that is the answer, and it is the writer's.
+    /// If there is no room, that is the answer, and the write gives it.
     @Test func notWhereThereIsNoRoom() async throws {
         var options = DatabaseOptions()
         options.refusal = { _, _ in "no room" }

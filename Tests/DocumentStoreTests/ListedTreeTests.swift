@@ -3,9 +3,9 @@ import Testing
 
 @testable import DocumentStore
 
-/// A peer may name one document in each of a thousand rows of a list: what costs time is done for it once.
+/// A peer may name the same document in each of a thousand rows of a list: the costly work is done once for it.
 @Suite struct ListedTreeTests {
-    /// Two documents that have many branches each.
+    /// Two documents with many branches each.
     private func store() async throws -> Store {
         let store = try Store()
         for id in ["a", "b"] {
@@ -26,7 +26,7 @@ import Testing
         }
         #expect(needs.count == offers.count && needs.allSatisfy { $0 != .have })
         #expect(decoded == 2)
-        // It is the same answer that each row gets alone.
+        // Each row gets the same answer as it would alone.
         for (offer, need) in zip(offers.prefix(4), needs) {
             #expect(try await store.database.read { try $0.missing(c, [offer], naming: naming) } == [need])
         }

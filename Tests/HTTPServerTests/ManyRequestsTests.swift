@@ -5,10 +5,10 @@ import Testing
 
 @testable import HTTPServer
 
-/// A client may stay for as long as it likes: what its connection holds does not depend on how much it has asked.
+/// A client may stay as long as it likes: what its connection holds does not depend on how many requests it has made.
 @Suite("Many requests on one connection", .timeLimit(.minutes(10)))
 struct ManyRequestsTests {
-    /// Sees the one connection of a test from beneath.
+    /// Watches the one connection of a test from below the HTTP handler.
     private final class Watch: Sendable {
         private struct Seen: @unchecked Sendable {
             weak var exchange: Exchange?
@@ -32,7 +32,7 @@ struct ManyRequestsTests {
 
         func door() -> any ChannelHandler { Door(self) }
 
-        /// Notes what the connection has of the request that is answered.
+        /// Notes what the connection holds for the request that is being answered.
         func noteExchange() async throws {
             guard let channel = channels.withLock({ $0.first }) else { throw ChannelError.ioOnClosedChannel }
             try await channel.eventLoop.submit { [self] () -> Void in
@@ -54,7 +54,7 @@ struct ManyRequestsTests {
 
         var connections: Int { channels.withLock { $0.count } }
         var requests: Int { count.withLock { $0 } }
-        /// Requests of which the connection, or who answers them, still holds something.
+        /// How many requests are still held, by the connection or by the handler that answers them.
         var alive: Int {
             exchanges.withLock { exchanges in
                 exchanges.removeAll { $0.exchange == nil }
@@ -63,11 +63,11 @@ struct ManyRequestsTests {
         }
     }
 
-    /// What is asked under a number, and what has to come back.
+    /// The request with a number, and the answer that must come back.
     private struct Question {
         var request: String
         var status: String
-        /// Nil: whatever is said of an error.
+        /// Nil for an error, whose text may be anything.
         var body: String?
 
         init(_ number: Int) {
@@ -77,7 +77,7 @@ struct ManyRequestsTests {
             case 0: request = "GET /whole/\(text) HTTP/1.1\r\nHost: a\r\n\r\n"
             case 1: request = "GET /pieces/\(text) HTTP/1.1\r\nHost: a\r\n\r\n"
             case 2:
-                // Some of them are large enough to be counted.
+                // Some are large enough to count against the memory budget.
                 let sent = number % 100 == 2 ? text + String(repeating: "x", count: 20_000) : text
                 request = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: \(sent.utf8.count)\r\n\r\n\(sent)"
                 body = sent
@@ -108,7 +108,7 @@ struct ManyRequestsTests {
         .post("echo") { .json(try await $0.body.collect()) },
     ]
 
-    @Test("ten thousand are answered in order, whether they are sent ahead or one after the other, and leave nothing behind", arguments: [1, 16])
+    @Test("ten thousand requests are answered in order, whether pipelined or one after the other, and leave nothing behind", arguments: [1, 16])
     func tenThousand(ahead: Int) async throws {
         let (watch, memory) = (Watch(), MemoryBudget(limit: 64 << 20))
         var configuration = HTTPListener.Configuration()
@@ -130,7 +130,7 @@ struct ManyRequestsTests {
                 try #require(await Question(number).isAnswered(by: client), "request \(number)")
                 if number + ahead < numbers.upperBound { try await client.send(Question(number + ahead).request) }
             }
-            // After each round as before the first.
+            // After each round the state is as before the first.
             try await until { watch.alive == 0 && memory.used == 0 && memory.places == 0 && listener.bodyBytes == 0 }
             #expect(try await watch.isIdle())
         }

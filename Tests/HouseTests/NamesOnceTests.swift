@@ -1,9 +1,9 @@
 import Testing
 
-/// A name that operators read means one thing.
+/// A name that operators read has one meaning.
 @Suite("One name, one meaning")
 struct NamesOnceTests {
-    /// Fields that tell the limit itself.
+    /// Status fields that show the limit itself.
     private static let tellTheLimit: Set<String> = ["max_connections"]
 
     @Test("no limit has the same name as a status field with another meaning")
@@ -14,7 +14,7 @@ struct NamesOnceTests {
         }
         var fields: Set<String> = []
         for match in Self.text("Sources/Agent/Admin/StatusReport.swift").matches(of: /"([a-z]+(?:_[a-z]+)+)":/) { fields.insert(String(match.1)) }
-        // If these are small, what looks for them is broken.
+        // If these are small, the search for them is broken.
         #expect(limits.count > 100 && fields.count > 40, "\(limits.count) \(fields.count)")
         let both = limits.intersection(fields).subtracting(Self.tellTheLimit)
         #expect(both.isEmpty, "these name a limit and something else: \(both.sorted())")

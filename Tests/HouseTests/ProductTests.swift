@@ -22,7 +22,7 @@ struct ProductTests {
         guard outcome.status == 0 else { throw SupportError("\(arguments.joined(separator: " ")): \(outcome)") }
     }
 
-    /// Without the variable of Tests/run, which gives targets an unsafe flag.
+    /// Without the variable that Tests/run sets, which adds an unsafe flag to the targets.
     private func outcome(_ arguments: [String]) async throws -> Subprocess.Outcome {
         try await Subprocess.run("/usr/bin/env", ["-u", "NIGHTJAR_TESTS"] + arguments, folder: folder.path, within: Self.patience)
     }

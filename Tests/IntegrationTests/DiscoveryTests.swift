@@ -171,14 +171,14 @@ struct DiscoveryTests {
         """
     }
 
-    /// Which hub the replicator has; nil while there is no connection.
+    /// The hub that the replicator is connected to; nil while there is no connection.
     private static func hub(of edge: AgentProcess) async throws -> String? {
         let status = try await edge.replicator("hub")
         guard status["activity"]?.asString == "idle" else { return nil }
         return status["remote"]?.asString?.split(separator: " ").dropFirst().first.map(String.init)
     }
 
-    @Test("of a group any hub is taken, and when it is killed the replicator goes over to the other one, and sends that everything")
+    @Test("a replicator connects to any hub of a group, and when that is killed it changes to the other one and sends it everything")
     func groups() async throws {
         let (one, other) = try await LinkedMachine.pair("hub", "edge")
         let avahi = try await (one.startAvahi(), other.startAvahi())
@@ -204,7 +204,7 @@ struct DiscoveryTests {
         withExtendedLifetime(avahi) {}
     }
 
-    @Test("a plugin chooses; while it fails nobody is connected to, and status tells why")
+    @Test("a plugin chooses the peer; while it fails there is no connection, and the status says why")
     func pluginChooses() async throws {
         let (one, other) = try await LinkedMachine.pair("hub", "edge")
         let avahi = try await (one.startAvahi(), other.startAvahi())

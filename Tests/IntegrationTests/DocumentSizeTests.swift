@@ -90,7 +90,7 @@ struct DocumentSizeTests {
         for each in [agent, hub] { #expect(try await each.stop().status == 0) }
     }
 
-    @Test("a document for which limits.memory has no room is in the status, and comes when the agent starts with more", arguments: ["ws", "http"])
+    @Test("a document too large for limits.memory is in the status, and comes when the agent starts with more memory", arguments: ["ws", "http"])
     func memory(_ scheme: String) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
         try await hub.save("film", Self.body(6 << 20))

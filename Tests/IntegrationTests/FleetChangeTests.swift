@@ -150,7 +150,7 @@ struct FleetChangeTests {
         try await fleet.sends(gateway, 3, "third")
     }
 
-    @Test("where signatures are asked for, a rollback takes what the fleet has signed with a key that counts, and nothing else")
+    @Test("with require_signed, a rollback accepts only versions that the fleet signed with a trusted key")
     func rolledBackWithSignatures() async throws {
         var fleet = try await TestFleet.make()
         let accept = "accept: [ plugins ], require_signed: true"
@@ -164,7 +164,7 @@ struct FleetChangeTests {
         try await fleet.sends(gateway, 1, "first-again")
         let first = try #require(try await gateway.plugin("gate")["version"]?.asString)
         #expect(try await gateway.command("plugin", "reload", "gate").status == 0)
-        // The next version comes from another key, and the one before counts no more.
+        // The next version is signed with another key, and the previous key is not trusted any more.
         let key = try await TestFleet.newKey("other.pem", in: fleet.desk)
         let both = try fleet.configuration("north", fleet: accept, plugins: false).replacing("keys: [ ", with: "keys: [ \"\(key)\", ")
         #expect(try await gateway.reload(both).status == 0)

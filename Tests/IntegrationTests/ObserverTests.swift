@@ -58,7 +58,7 @@ struct ObserverTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("what it has gathered is told when a reload takes it out, and when the agent stops")
+    @Test("documents gathered for an observer are passed to it when a reload removes it and when the agent stops")
     func end() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let folder = try TemporaryFolder()
@@ -69,7 +69,7 @@ struct ObserverTests {
             """, to: hub, in: folder)
         let observed = try folder.text("nightjar.yaml")
         try await edge.isSettled()
-        // Each ends before the 200 ms have passed for which documents are gathered.
+        // Each ends within the 200 ms for which documents are gathered.
         for number in 1...3 {
             try await edge.save("reload-\(number)", "{}")
             try await hub.waits(documents: Int64(number))

@@ -2,7 +2,7 @@ import Documents
 import TestSupport
 import Testing
 
-/// A new version of a filter beside the old one, in the program itself.
+/// A new version of a filter runs beside the old one, in the real program.
 @Suite("Shadows of filters", .serialized, .agent(Configuration.hub(databases: ["main", "source"])))
 struct ShadowTests {
     private static func filter(_ hook: String, _ test: String) -> String { "return { \(hook) = function(doc) return \(test) end }\n" }
@@ -12,7 +12,7 @@ struct ShadowTests {
         return shadow
     }
 
-    @Test("the serving filter decides; what the shadow would have done is counted and shown, and its failures change nothing")
+    @Test("the serving filter decides; what its shadow would have decided is counted and shown, and the shadow's failures change nothing")
     func push() async throws {
         let hub = try sharedAgent()
         let folder = try TemporaryFolder()
@@ -40,7 +40,7 @@ struct ShadowTests {
         let series = "nightjar_plugin_shadow_total{plugin=\"gate-2\",place=\"replicator hub push_filter\",beside=\"gate\",outcome="
         #expect(metrics.contains("\(series)\"different\"}") && metrics.contains("\(series)\"skipped\"} 0\n"), "\(metrics)")
 
-        // A candidate that only fails has no say either, and nobody is told to mend anything.
+        // A shadow that only fails decides nothing either, and health asks the operator to fix nothing.
         try await edge.plugin("gate-2", becomes: Self.filter("push_filter", "doc.a.b.c"))
         #expect(try await edge.load("later", 100) == 100)
         for n in [0, 50, 99] { try await eventually("later \(n) arrives") { try await hub.has("later-\(n)") } }

@@ -58,7 +58,7 @@ import Testing
         try await eventually("it lets all through") { try await hub.has("second") }
         #expect(try await edge.stop().status == 0)
 
-        // It is kept with its signature.
+        // The version is kept with its signature.
         try folder.write("plugins/gate.lua", Self.filter(3))
         let again = try await AgentProcess.start(configuration, in: folder)
         try await again.save("third", "{\"n\":7}")
@@ -101,7 +101,7 @@ import Testing
         #expect(try await edge.plugin("gate")["version"] == second)
         #expect(try await edge.stop().status == 0)
 
-        // Another agent, which never had a signed one.
+        // Another agent, which never had a signed version.
         let other = try TemporaryFolder()
         try other.write("plugins/gate.lua", TestFleet.passing(1))
         #expect(try await AgentProcess.start(try configuration(), in: other).stop().status == 0)

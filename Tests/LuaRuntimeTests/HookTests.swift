@@ -199,7 +199,7 @@ struct HookTests {
         }
     }
 
-    @Test("a peer is chosen by the name of one that there is, and nil waits")
+    @Test("a peer is chosen by the name of an offered peer, and nil waits")
     func selection() throws {
         func select(_ body: String) throws -> String? {
             try onPluginThread {

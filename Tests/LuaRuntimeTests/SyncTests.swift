@@ -47,7 +47,7 @@ struct SyncTests {
             })
     }
 
-    @Test("names that only look the same are not taken for one", arguments: [
+    @Test("names that only look the same are different names", arguments: [
         "channel('caf\\u{E9}', 'cafe\\u{301}')", "access('jos\\u{E9}', 'a') access('jose\\u{301}', 'b')", "role('jos\\u{E9}', 'a') role('jose\\u{301}', 'b')",
     ])
     func ambiguousNames(_ body: String) throws {

@@ -59,7 +59,7 @@ struct RollbackTests {
             }
             for number in [2, 1, 0] {
                 #expect(try await host.rollBack("a").version == versions[number])
-                // The folder still holds the newest.
+                // The folder still has the newest version.
                 #expect(host.status("a")?.rolledBack == PluginRollback(from: versions[3], to: versions[number]))
             }
             await #expect(throws: PluginError.noVersion(plugin: "a", wanted: nil, kept: versions)) { try await host.rollBack("a") }

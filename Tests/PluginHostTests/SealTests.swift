@@ -4,10 +4,10 @@ import Testing
 
 @testable import PluginHost
 
-/// Versions that serve only with a signature, wherever they come from.
+/// With require_signed, versions serve only with a signature, wherever they come from.
 @Suite(.timeLimit(.minutes(10)))
 struct SealTests {
-    /// Whose signatures count; nil: none is needed. Here a signature is somebody's name.
+    /// The signer whose signatures count; nil if none is needed. In these tests a signature is the signer's name.
     private let signer = Shared<String?>(nil)
 
     private func withSeal<Result: Sendable>(
@@ -51,7 +51,7 @@ struct SealTests {
 
     @Test func aSignedVersionIsKeptWithItsSignatureAsLongAsThatCounts() async throws {
         let (folder, data) = (Folder(), Folder())
-        // Signed before anybody asked for it.
+        // Signed before signatures are required.
         folder.write("a.lua", passes("doc.n == 1"))
         folder.write("a.lua.sig", "ada")
         let version = try await withSeal(folder, data) { host, _ in host.status("a")?.version }
@@ -63,7 +63,7 @@ struct SealTests {
             #expect(status.version == version && status.state == .refused)
             let verdicts = try await host.judge("a", "{\"n\":1}", "{\"n\":2}")
             #expect(verdicts == [.pass, .reject])
-            // Its key counts no more.
+            // Its key is not trusted any more.
             require("bob")
             let verdict = await host.reload("a").first
             guard case .refused = verdict?.outcome else {
@@ -89,7 +89,7 @@ struct SealTests {
         try await withSeal(folder, data) { host, _ in #expect(host.status("a")?.version == version) }
     }
 
-    /// Tests that have passed are not run again at a start.
+    /// A start does not run the tests of a kept version again, so a signature that comes with failing tests must not be kept.
     @Test func aSignatureThatComesWithTestsThatFailIsNotKept() async throws {
         let (folder, data) = (Folder(), Folder())
         folder.write("a.lua", passes("doc.n == 1"))
@@ -102,7 +102,7 @@ struct SealTests {
         try await withSeal(folder, data) { host, _ in #expect(host.status("a")?.state == .refused) }
     }
 
-    /// A kept version is a file, to which somebody may have added.
+    /// Kept versions are files, and modules may have been added to one.
     @Test func aDocumentOfTheFleetSpeaksForNoModules() {
         let seal = PluginSeal(problem: { _, _ in "is a document" }, suppliedProblem: { _, _ in nil })
         let signed = SuppliedPlugin(name: "a", main: Array(passes("true").utf8), tests: nil, document: Array("{}".utf8)).source
@@ -158,7 +158,7 @@ struct SealTests {
             #expect(await changes.next() != nil, "what is held is asked about again")
             #expect(await filter.judge("{}") == [.pass])
             #expect(host.status("a")?.version == version && host.status("a")?.state == .active)
-            // Not asked for any more.
+            // Signatures are not required any more.
             folder.remove("a.lua.sig")
             require("bob")
             _ = await host.reload()

@@ -8,7 +8,7 @@ import Testing
 
 @testable import PluginHost
 
-/// A candidate is asked the same as the plugin that serves, and has no say.
+/// A candidate is asked the same questions as the serving plugin, and decides nothing.
 @Suite(.timeLimit(.minutes(10)))
 struct ShadowTests {
     private static let place = "replicator hub push_filter"
@@ -50,7 +50,7 @@ struct ShadowTests {
         }
     }
 
-    /// Errors and time-outs of the candidate are its own.
+    /// Errors and timeouts of the candidate affect only the candidate.
     @Test func failuresHoldNothing() async throws {
         let folder = Folder()
         folder.write("old.lua", passes("true"))
@@ -61,10 +61,10 @@ struct ShadowTests {
             #expect(await filter.evaluate(documents, push) == documents.map { _ in .pass })
             let shadow = try await counted(host)
             #expect(shadow.counts.failed == 121 && shadow.counts.compared == 121 && shadow.counts.different == 0)
-            // Each failure once: the rest is the same one.
+            // Each failure is listed once: the others repeat it.
             #expect(shadow.differences.contains { $0.candidate.hasPrefix("plugin_timeout: new.lua:2:") && $0.serving == "passes" }, "\(shadow)")
             #expect(shadow.differences.contains { $0.candidate == "plugin_error: new.lua:3: broken" } && shadow.differences.count == 3, "\(shadow)")
-            // It is spared as a serving one is, and nobody is told that something is held.
+            // Its breaker opens as that of a serving plugin does, but nothing is reported as held.
             let status = try #require(host.status("new"))
             #expect(status.notAsked > 0 && status.state == .active && status.failing.isEmpty)
             #expect(host.status("old")?.errors == 0 && host.status("old")?.notAsked == 0)
@@ -76,7 +76,7 @@ struct ShadowTests {
         }
     }
 
-    /// A plugin that serves and one that does not may be the same, with other parameters: their breakers are not.
+    /// One plugin may be both the serving plugin and the candidate, with other parameters: each has its own breaker.
     @Test func theSamePluginMayBeItsOwnCandidate() async throws {
         let folder = Folder()
         folder.write("new.lua", "return { params = { most = { type = 'integer', default = 9 } },\n  push_filter = function(doc, ctx)\n    if ctx.params.most == 0 then error('none') end\n    return doc.n <= ctx.params.most\n  end }\n")
@@ -97,7 +97,7 @@ struct ShadowTests {
         func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) { writers.withLock { $0.append("\(plugin) \(key)") } }
     }
 
-    /// What the plugin that serves says must not depend on what its candidate wrote.
+    /// What the serving plugin decides must not depend on what its candidate wrote.
     @Test func aCandidateWritesNoStateOfAPluginThatServes() async throws {
         let folder = Folder()
         let source = "return { params = { key = { type = 'string', default = 'served' } },\n  push_filter = function(doc, ctx) nightjar.state[ctx.params.key] = doc.n return true end }\n"
@@ -110,7 +110,7 @@ struct ShadowTests {
                 #expect(await filter.judge("{\"n\":1}") == [.pass])
                 return try await counted(host)
             }
-            // It serves nowhere: its state is its own.
+            // It serves nowhere, so its state is only its own.
             #expect(try await asked(beside: "old").counts.same == 1)
             #expect(notebook.writers.withLock { $0 } == ["old served", "new watched"])
             let own = try await asked(beside: "new")
@@ -119,7 +119,7 @@ struct ShadowTests {
         }
     }
 
-    /// Who was asked, in the order in which it was. A candidate waits until it may be.
+    /// Records who was asked, in order. A candidate waits for a permit.
     private final class Asked: PluginServices {
         let names = Shared<[String]>([])
         let permits = Atomic(0)
@@ -130,7 +130,7 @@ struct ShadowTests {
         }
     }
 
-    /// Also with one worker, which takes turns.
+    /// This holds with a single worker, too, which takes turns.
     @Test func thePluginThatServesIsNotBehindItselfAsACandidate() async throws {
         let folder = Folder()
         folder.write("new.lua", """
@@ -144,7 +144,7 @@ struct ShadowTests {
         try await withHost(folder.path, limits: limits, services: services) { host, _ in
             let filter = try host.filter("new")
             let watched = try host.shadowed(filter, hook: .pushFilter, by: "new", params: .members([("who", .text("candidate"))]), usedBy: Self.place)
-            // Each is large enough to be asked about by itself, and all are one question.
+            // Each document is large enough for a call of its own, and all of them are one question.
             let text = String(repeating: "x", count: 1_000)
             let documents = (0..<ShadowLimits.batch).map { document("{\"n\":\($0),\"text\":\"\(text)\"}") }
             _ = await watched.evaluate(documents, push)
@@ -169,7 +169,7 @@ struct ShadowTests {
         }
     }
 
-    /// It has a worker that stands still, and the answers come all the same.
+    /// The candidate's worker is blocked, and the answers come all the same.
     @Test func nobodyWaitsForIt() async throws {
         let folder = Folder()
         folder.write("old.lua", passes("doc.n > 1"))
@@ -195,9 +195,9 @@ struct ShadowTests {
             #expect(await filter.evaluate(documents, push) == documents.map { _ in .pass })
             var shadow = try await counted(host)
             #expect(shadow.counts.compared == 1_000 && shadow.counts.different == 500 && shadow.counts.skipped == 500)
-            // The last ones are shown.
+            // The last differences are shown.
             #expect(shadow.differences.count == ShadowTally.shown && shadow.differences.first?.id == "doc-999")
-            // There is room again, except for what is larger than all of it.
+            // There is room again, except for a document larger than the whole room.
             let large = document("{\"n\":1,\"text\":\"\(String(repeating: "x", count: ShadowLimits.waitingBytes))\"}")
             #expect(await filter.evaluate([document("{\"n\":2}"), large], push) == [.pass, .pass])
             shadow = try await counted(host)
@@ -205,7 +205,7 @@ struct ShadowTests {
         }
     }
 
-    /// What waits with a small document may be large.
+    /// A small document may wait together with a large answer.
     @Test func whatTheServingPluginHasSaidTakesRoomToo() async throws {
         let folder = Folder()
         let source = "return { sync = function(doc) for i = 1, 1000 do channel(string.rep('c', 200) .. i) end end }\n"
@@ -217,12 +217,12 @@ struct ShadowTests {
             let verdicts = await function.assign(requests, push)
             #expect(verdicts.allSatisfy { if case .accepted(let assignment) = $0 { assignment.channels.count == 1_000 } else { false } })
             let counts = try await counted(host).counts
-            // Each takes 200 KB and more.
+            // Each takes at least 200 KB.
             #expect(counts.compared < 90 && counts.same == counts.compared && counts.compared + counts.skipped == 150, "\(counts)")
         }
     }
 
-    /// What it says of many would be in memory at the same time.
+    /// Otherwise its answers about many documents would be in memory at the same time.
     @Test func aCandidateIsAskedAboutAFewAtOnce() async throws {
         let (most, tally) = (Shared(0), ShadowTally(place: Self.place, beside: "old", time: Environment.system.time))
         let folder = Folder()
@@ -274,7 +274,7 @@ struct ShadowTests {
             let third = try await counted(host)
             #expect(third.counts.compared == 1 && third.differences.first?.serving == "rejected" && third.differences.first?.candidate == "passes")
             #expect(third.version == second.version && third.servingVersion == host.status("old")?.version)
-            // A candidate whose file is gone or wrong goes on as it was.
+            // A candidate whose file is missing or wrong keeps its version.
             folder.save("new.lua", "return {}")
             try await events.refused("new")
             _ = await filter.judge("{\"n\":2}")
@@ -362,7 +362,7 @@ struct ShadowTests {
         }
     }
 
-    /// Where nobody is in channels only the write itself counts.
+    /// A validation assigns no channels, so only the write itself counts.
     @Test func aValidationIsComparedByWhatItTakes() async throws {
         let folder = Folder()
         folder.write("old.lua", "return { sync = function(doc) channel('a') end }")

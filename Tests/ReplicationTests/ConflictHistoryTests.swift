@@ -295,7 +295,7 @@ struct ConflictHistoryTests {
         let counts = try await a.database.read { try $0.conflictHistoryCounts() }
         #expect(counts.kept == 1_200 && counts.shadowSame + counts.shadowFailed == 1_200)
         #expect(counts.shadowFailed >= 100 && counts.shadowSame >= 1_000, "\(counts)")
-        // No room is no failure of the shadow's.
+        // A document for which there is no room is not a failure of the shadow.
         #expect(counter.skipped.withLock { $0 } == counts.shadowFailed && counter.findings.withLock { $0.count } == counts.shadowSame)
     }
 }

@@ -141,7 +141,7 @@ struct DeltaTests {
         #expect(try await b.get("x")?.body.count ?? 0 > 800_000)
     }
 
-    /// Of sixty deltas of one base one becomes a body, whatever the others would become: those are in conflict with it, as they were in full.
+    /// Of sixty deltas of one base only one is made into a body, whatever the others contain: they are in conflict with it, as full bodies would be.
     @Test(arguments: [Subprotocol.generation3, .generation4]) func whatIsInConflictNeedsNoBody(_ subprotocol: Subprotocol) async throws {
         let b = try TestDatabase("b")
         let hub = Hub(
@@ -149,7 +149,7 @@ struct DeltaTests {
         let peer = try await Peer(hub)
         await peer.begin()
         let first = try await b.put("x", body(1))
-        // Each of another author, where versions have authors.
+        // Each by a different author, if versions have authors.
         let authors = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789").map { "18e9000000000005@\($0)UxJQ0VBTElDRUFMSUNFQQ" }
         func revision(_ index: Int) -> String { subprotocol == .generation4 ? authors[index] : "2-\(String(index + 4_096, radix: 16))" }
         var stored: Int?
@@ -167,24 +167,24 @@ struct DeltaTests {
         }
         let winner = try #require(stored)
         #expect(try await b.body("x") == body(winner))
-        // What is here already is no news, and another connection's conflict is as cheap.
+        // A revision that is already here is accepted again, and a conflict from another connection is just as cheap.
         let again = rev("x", revision(winner), [("history", first.text), ("deltaSrc", first.text)])
         #expect(await peer.ask("rev", again, "{\"n\":\(winner)}")?.error == nil)
         let other = try await Peer(hub)
         await other.begin()
         let late = rev("x", revision(61), [("history", first.text), ("deltaSrc", first.text)])
         #expect(await other.ask("rev", late, "{\"n\":61}")?.error?.code == 409)
-        // A base that is not here is answered as ever, whatever came of the revision.
+        // A base that is not here gets the usual answer, even if the revision would be refused.
         let unknown = rev("x", revision(61), [("history", first.text), ("deltaSrc", "1-ff")])
         #expect(await other.ask("rev", unknown, "{\"n\":61}")?.error?.code == 422)
         for peer in [peer, other] { #expect(await peer.isAlive()) }
         let counts = hub.counters.snapshot
         #expect(counts.deltas.received == 63 && counts.deltas.applied == 1 && counts.deltas.failed == 1, "\(counts.deltas)")
-        // They are counted as they are in full.
+        // They are counted as full bodies are.
         #expect(counts.pulled == 1 && counts.failed == 60 && counts.completed == counts.total, "\(counts)")
     }
 
-    /// A filter has the first word: what it refuses is refused by it, also where it is in conflict.
+    /// A filter is asked first: what it rejects gets its answer, even if it is in conflict as well.
     @Test func aFilterIsAskedBeforeAConflictIsOne() async throws {
         let b = try TestDatabase("b")
         var configuration = PassiveConfiguration(listener: "hub", database: b.database)
@@ -199,7 +199,7 @@ struct DeltaTests {
         #expect(hub.counters.snapshot.deltas.applied == 1)
     }
 
-    /// Its base is what the one before it becomes.
+    /// The base of the second delta is the revision that the first one makes.
     @Test func aDeltaWaitsForTheRevisionBeforeIt() async throws {
         let b = try TestDatabase("b")
         let hub = Hub(b)

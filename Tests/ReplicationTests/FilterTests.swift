@@ -176,7 +176,7 @@ struct FilterTests {
         #expect(try await a.count() == 5)
     }
 
-    /// It would be asked again for ever: when the blobs are here nobody can say that it is the filter which was asked before.
+    /// It would be asked again forever: once the blobs are here, nothing shows that the same filter was asked before.
     @Test func aFilterWithoutAVersionPutsNothingInThePlaceOfADocument() async throws {
         final class Nameless: DocumentFilter {
             let pluginName = "nameless"

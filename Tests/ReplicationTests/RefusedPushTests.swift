@@ -20,8 +20,8 @@ struct RefusedPushTests {
         return peer
     }
 
-    /// What the peer is offered next of a document. A row of another one may come first: its echo is offered if the feed was faster than the note that
-    /// the peer sent it.
+    /// The next list that offers a document to the peer. A list with another document may come first: the feed offers its echo if it was faster than the
+    /// note that the peer sent it.
     private func offered(_ id: String, _ peer: Peer) async -> String? {
         for await request in peer.requests where request.profile == "changes" {
             let list = String(buffer: request.body)

@@ -4,10 +4,10 @@ import Testing
 
 @testable import Replication
 
-/// A target that leads to several remote databases, one after the other.
+/// A target that connects to several remote databases, one after the other.
 @Suite("Several remote databases of one target")
 struct SeveralRemotesTests {
-    @Test("each has a checkpoint of its own: the first time it gets everything, and later what is new")
+    @Test("each remote has its own checkpoint: it gets everything the first time, and what is new later")
     func checkpoints() async throws {
         let (edge, first, second) = (try TestDatabase("edge"), try TestDatabase("first"), try TestDatabase("second"))
         let group = Group(["hubs first": Hub(first), "hubs second": Hub(second)])
@@ -32,7 +32,7 @@ struct SeveralRemotesTests {
     }
 }
 
-/// Leads to the one that was chosen.
+/// Connects to the chosen remote.
 private final class Group: TransportConnector, Sendable {
     private let hubs: [String: Hub]
     private let chosen = Mutex("")

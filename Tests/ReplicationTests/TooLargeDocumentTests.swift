@@ -4,7 +4,7 @@ import Testing
 
 @testable import Replication
 
-/// Documents of a remote that are larger than the settings here allow, and come once these allow more.
+/// Documents of a remote that are larger than the local settings allow, and come once these allow more.
 @Suite(.timeLimit(.minutes(10)))
 struct TooLargeDocumentTests {
     private typealias Bounds = TooLargeDocuments.Bounds
@@ -48,7 +48,7 @@ struct TooLargeDocumentTests {
             let (bounds, since) = (bounds(bytes), since.map { RemoteSequence(json: $0) })
             try await database.database.write { try TooLargeDocuments.note(doc(id), bounds, since: since, remote, collection, $0) }
         }
-        /// Where the changes are read again: nil where they are not, and an empty text for the beginning.
+        /// Where reading the changes again starts: nil if they are not read again, and an empty text for the beginning.
         func start(_ bytes: Int) async throws -> String? { try await due(bytes).rereading.map { $0.since?.json ?? "" } }
         func due(_ bytes: Int) async throws -> TooLargeDocuments.Due {
             let bounds = bounds(bytes)
@@ -73,14 +73,14 @@ struct TooLargeDocumentTests {
         try await reread(20)
         #expect(try await start(20) == nil)
         #expect(try await start(30) == "9")
-        // CouchDB's, and some that cannot be compared.
+        // CouchDB's sequences, and some that cannot be compared.
         try await note("d", 40, since: "\"12-abc\"")
         try await note("e", 40, since: "\"9-xyz\"")
         try await reread(30)
         #expect(try await start(50) == "\"9-xyz\"")
         try await note("f", 40, since: "\"3:14\"")
         #expect(try await start(50) == "")
-        // However often the settings change, what came with the last of them is not taken for an older one.
+        // However often the settings change, a document refused under the last of them does not count as refused under an earlier one.
         for step in 5..<40 { try await note("g", 10 * step, since: "50") }
         try await reread(390)
         #expect(try await start(390) == nil)

@@ -19,7 +19,7 @@ package struct HTTPProbe: Sendable {
     let address: Socket.Address
 
     package static func unix(_ path: String) -> HTTPProbe { HTTPProbe(address: .unix(path)) }
-    /// - Parameter from: the address of this machine by which it comes.
+    /// - Parameter from: the address of this machine that the connection comes from.
     package static func tcp(_ host: String = "127.0.0.1", port: Int, from: String? = nil) -> HTTPProbe {
         HTTPProbe(address: .tcp(host: host, port: port, from: from))
     }

@@ -6,7 +6,7 @@ struct Socket: ~Copyable {
 
     enum Address: Sendable {
         case unix(String)
-        /// From an address of this machine, if one is given.
+        /// Connects from an address of this machine, if one is given.
         case tcp(host: String, port: Int, from: String? = nil)
     }
 
@@ -80,7 +80,7 @@ struct Socket: ~Copyable {
         return descriptor
     }
 
-    /// Whether it has this IPv4 address from here on.
+    /// Binds the socket to this IPv4 address, and returns whether that worked.
     private static func comes(_ descriptor: Int32, from source: String?) -> Bool {
         guard let source else { return true }
         var address = sockaddr_in()

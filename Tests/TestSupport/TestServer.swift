@@ -4,17 +4,17 @@ import Synchronization
 /// An HTTP server on loopback that answers whatever a test wants, right or wrong.
 package final class TestServer: Sendable {
     package struct Request: Sendable {
-        /// Which one it is, from 1.
+        /// Counts the requests from 1.
         package var number = 0
         package var method: String
-        /// Path and query, as they came.
+        /// The path and query as received.
         package var target: String
         package var body: [UInt8]
     }
 
     package enum Answer: Sendable {
         case json(Int, String)
-        /// A beginning, and a piece again and again until the client has had enough.
+        /// A beginning, then the same piece again and again until the client closes the connection.
         case endless(String, _ piece: String, headers: String = "")
         /// Nothing, for as long as the client waits.
         case silence
@@ -29,9 +29,9 @@ package final class TestServer: Sendable {
     }
 
     package var port: Int { listener.port }
-    /// So many were answered, or are being answered.
+    /// How many requests were answered or are being answered.
     package var requests: Int { counts.requests.load(ordering: .relaxed) }
-    /// So many were sent.
+    /// How many bytes were sent.
     package var bytes: Int { counts.bytes.load(ordering: .relaxed) }
 
     package init(_ answer: @escaping @Sendable (Request) -> Answer) throws {

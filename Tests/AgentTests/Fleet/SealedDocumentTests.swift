@@ -4,10 +4,10 @@ import Testing
 
 @testable import Agent
 
-/// Signatures of plugins that came by documents of the fleet and are kept.
-@Suite("Kept documents of a fleet")
+/// Signatures of kept plugins that came in fleet documents.
+@Suite("Kept fleet documents")
 struct SealedDocumentTests {
-    @Test("a plugin has the signature of the document that brought it, by a key that counts and over just these files")
+    @Test("a plugin has the signature of the document that brought it, made with a trusted key and over exactly these files")
     func seals() throws {
         let signer = try PrivateKey.makeEd25519()
         let (key, other) = (try #require(signer.verifyingKey), try #require(try PrivateKey.makeEd25519().verifyingKey))

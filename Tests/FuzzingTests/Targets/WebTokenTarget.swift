@@ -8,8 +8,8 @@ import TLS
 @testable import Agent
 
 extension FuzzTarget {
-    /// JSON Web Tokens: as a stranger shows them (`t`), and any header and claims whose signature is right (`s`, with RS between them). Nothing counts that
-    /// a key of the token's algorithm has not signed, what is told of it is a short line, and nobody is let in longer than the claims say.
+    /// JSON Web Tokens: as a stranger sends them (`t`), and any header and claims with a valid signature (`s`, with RS between them). A token counts only
+    /// if a key of its algorithm has signed it, a refusal is one short line, and no login lasts longer than the claims say.
     static let webTokens = FuzzTarget("web-tokens", longestInput: 9_000) { bytes in
         guard let kind = bytes.first else { return }
         let rest = bytes.dropFirst()
@@ -45,7 +45,7 @@ extension FuzzTarget {
         try check(text, keys)
     }
 
-    /// A token whose signature is right, by exactly one reading of it.
+    /// A token with a valid signature has exactly one reading.
     private static func check(_ text: String, _ keys: [TokenKey]) throws {
         let bytes = Array(text.utf8)
         let parts = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).map { String(decoding: $0, as: UTF8.self) }
@@ -79,12 +79,12 @@ extension FuzzTarget {
         }
     }
 
-    // MARK: - What they are judged by
+    // MARK: - What tokens are judged by
 
     private static let now: Int64 = 1_800_000_000
     private static let secret = Array("what the issuer and the agent know".utf8)
 
-    /// Their private halves are gone: they have signed some of what is kept.
+    /// The private keys no longer exist: they signed some of the kept inputs.
     private static let keys = Result {
         func bytes(_ text: String) -> [UInt8] { Base64.decodeURL(text) ?? [] }
         let all: [(String?, SignatureKey)] = [

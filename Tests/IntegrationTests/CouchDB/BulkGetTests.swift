@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// `_bulk_get` for clients that take its documents in parts, as Couchbase Lite 1.x does.
+/// `_bulk_get` for clients that accept its documents as multipart, as Couchbase Lite 1.x does.
 @Suite("_bulk_get in parts", .agent(Configuration.hub(database: "{}", listener: "couchdb: true")))
 struct BulkGetTests {
     private struct Part {
@@ -42,7 +42,7 @@ struct BulkGetTests {
         return try Self.parts(of: answer.text, answer.header("Content-Type") ?? "")
     }
 
-    @Test("each document is a part, with its attachments in parts behind it, and what cannot be had is one that says so")
+    @Test("each document is a part, followed by its attachments in parts of their own, and a document that cannot be read is a part that says so")
     func documents() async throws {
         let couch = try CouchHTTP(sharedAgent())
         let attachments = "{\"a.txt\":{\"content_type\":\"text/plain\",\"data\":\"aGVsbG8=\"},\"b \\\"c\\\"\":{\"content_type\":\"image/png\",\"data\":\"\"}}"
@@ -75,7 +75,7 @@ struct BulkGetTests {
         #expect(try await self.parts("{\"docs\":[]}").isEmpty)
     }
 
-    @Test("attachments stay away where the client holds them or wants none, and all leaves of a document come")
+    @Test("attachments are left out if the client has them or wants none, and all leaves of a document come")
     func without() async throws {
         let couch = try CouchHTTP(sharedAgent())
         let document = "{\"_attachments\":{\"a\":{\"content_type\":\"text/plain\",\"data\":\"aGVsbG8=\"}}}"
@@ -103,7 +103,7 @@ struct BulkGetTests {
         #expect(parts.map { $0.field("X-Doc-Id") ?? "-" } == ["caf\u{E9} \"1\""], "\(parts)")
     }
 
-    @Test("the type is the one that is asked for, and JSON if that is accepted", arguments: [
+    @Test("the content type is the one that the client asks for, and JSON if it accepts that", arguments: [
         ("multipart/mixed", "multipart/mixed"), ("multipart/related", "multipart/related"), ("multipart/related, multipart/mixed;q=0.5", "multipart/mixed"),
         ("multipart/*", "multipart/mixed"), ("application/json, multipart/mixed", "application/json"), ("multipart/mixed, */*;q=0.1", "application/json"),
         ("*/*", "application/json"), ("text/plain", "application/json"),

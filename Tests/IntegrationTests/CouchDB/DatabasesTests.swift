@@ -2,10 +2,10 @@ import Documents
 import TestSupport
 import Testing
 
-/// What is said of several databases at once, and to whom.
+/// What `_dbs_info` says of several databases, and to which users.
 @Suite("Databases by CouchDB's API")
 struct DatabasesTests {
-    /// Anna has all, ben some channels, and cara one collection of each database.
+    /// Anna may read everything, ben some channels, and cara one collection of each database.
     private static let users = """
         local users = { anna = {}, ben = { channels = { "blue" } }, cara = { collections = { "plant.readings" } } }
         return { authenticate_password = function(name, password) return password == "secret" and users[name] end }
@@ -20,7 +20,7 @@ struct DatabasesTests {
         return try await AgentProcess.start(configuration, in: folder)
     }
 
-    @Test("_dbs_info says about each database what GET of it says, to those who may see it")
+    @Test("_dbs_info says about each database what GET of the database says, to users who may see it")
     func information() async throws {
         let hub = try await hub()
         let (anna, ben, cara) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben), try CouchHTTP(hub, login: cara))
@@ -44,10 +44,10 @@ struct DatabasesTests {
         #expect(named.map { $0["key"]?.text ?? "" }.joined(separator: ",") == asked.dropFirst(9).dropLast(2), "\(named)")
         #expect(named.map { $0["error"]?.asString ?? "-" } == ["-", "not_found", "not_found", "-", "-", "not_found"], "\(named)")
         #expect(named.map { $0["info"]?["db_name"]?.asString ?? "-" } == ["other", "-", "-", "main.plant.readings", "main", "-"], "\(named)")
-        // How much others have is not for a user with channels.
+        // A user with channels does not see how much others have.
         let bound = try await ben.ok("POST", "/_dbs_info", "{\"keys\":[\"main\"]}").asArray?.first?["info"]
         #expect(bound?["doc_count"] == 0 && bound?["sizes"]?["file"] == 0, "\(bound?.text ?? "")")
-        // Nor is that there is a collection for one who may not use it.
+        // A user does not see that there is a collection that they may not use.
         #expect(try await cara.ok("GET", "/_dbs_info").asArray?.isEmpty == true)
         let hidden = try await cara.ok("POST", "/_dbs_info", "{\"keys\":[\"main\",\"main.plant.readings\",\"none\"]}").asArray ?? []
         #expect(hidden.map { $0["error"]?.asString ?? "-" } == ["not_found", "-", "not_found"], "\(hidden)")

@@ -2,7 +2,7 @@ import Documents
 import TestSupport
 import Testing
 
-/// `_local_docs`: documents that are not replicated, listed for whom they belong to.
+/// `_local_docs`: documents that are not replicated, listed for the user they belong to.
 @Suite("Lists of _local documents")
 struct LocalDocumentListTests {
     private static let users = "return { authenticate_password = function(name, password) return password == \"secret\" and {} end }\n"
@@ -31,7 +31,7 @@ struct LocalDocumentListTests {
         rows(try await couch.ok("GET", "/\(database)/_local_docs?\(query)"))
     }
 
-    @Test("they are listed in the order of their ids, in ranges and pages and by their keys, as _all_docs lists documents")
+    @Test("they are listed in the order of their ids, in ranges, in pages and by key, as _all_docs lists documents")
     func lists() async throws {
         let hub = try await hub()
         let anna = try CouchHTTP(hub, login: anna)
@@ -45,7 +45,7 @@ struct LocalDocumentListTests {
             ("startkey=%22_local/b%22&endkey=%22_local/c%22", ["b/1", "c"]), ("startkey=%22_local/b%22&endkey=%22_local/c%22&inclusive_end=false", ["b/1"]),
             ("descending=true&startkey=%22_local/c%22&endkey=%22_local/b%22", ["c", "b/1"]), ("descending=true&limit=1&skip=1", ["c"]), ("key=7", []),
             ("keys=[%22_local/d%22,%22_local/gone%22,%22_local/none%22,%22all%22,7,%22_local/a%22]", ["d", "not_found", "not_found", "a"]),
-            // Keys are counted before those go that name no _local document.
+            // limit also counts keys that name no _local document: these are dropped afterwards.
             ("keys=[%22all%22,%22_local/d%22,%22_local/a%22]&limit=2", ["d"]), ("keys=[%22_local/d%22,%22_local/a%22]&descending=true&limit=1", ["a"]),
         ] { #expect(try await rows(anna, query) == ids, "\(query)") }
         let answer = try await anna.ok("GET", "/main/_local_docs?update_seq=true&include_docs=true&limit=1")
@@ -54,7 +54,7 @@ struct LocalDocumentListTests {
         let row = answer["rows"]?.asArray?.first
         #expect(row?["doc"] == document && row?["value"]?["rev"] == document["_rev"] && row?["key"] == "_local/a" && document["name"] == "a", "\(answer.text)")
         #expect(try await anna.ok("GET", "/main/_local_docs?limit=1")["rows"]?.asArray?.first?["doc"] == nil)
-        // What POST asks, and several at once.
+        // Queries by POST, and several queries at once.
         #expect(try await rows(anna.ok("POST", "/main/_local_docs", "{\"keys\":[\"_local/d\"],\"include_docs\":true}")) == ["d"])
         #expect(try await rows(anna.ok("POST", "/main/_local_docs", "{\"startkey\":\"_local/c\"}")) == ["c", "d"])
         let several = "{\"queries\":[{\"startkey\":\"_local/d\"},{\"keys\":[\"_local/a\",\"_local/none\"]},{\"descending\":true,\"limit\":1},{\"limit\":0}]}"
@@ -68,7 +68,7 @@ struct LocalDocumentListTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("a list has what is the user's own in that collection, and nothing of others")
+    @Test("a list has the user's own documents in that collection, and none of other users")
     func owners() async throws {
         let hub = try await hub()
         let (anna, ben) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben))
@@ -82,7 +82,7 @@ struct LocalDocumentListTests {
         #expect(try await rows(ben, "keys=[%22_local/plant.none/x%22,%22_local/other%22]") == ["not_found", "other"])
         let document = try await anna.ok("GET", "/main.plant.readings/_local_docs?include_docs=true&key=%22_local/b/1%22")["rows"]?.asArray?.first?["doc"]
         #expect(document?["name"] == "b/1" && document?["_id"] == "_local/b/1", "\(document?.text ?? "")")
-        // A replicator's checkpoints are those of the user that it logs in as.
+        // A replicator's checkpoints belong to the user that it logs in as.
         try await ben.ok("PUT", "/main/tea", "{}", status: 201)
         let edge = try await AgentProcess.start(
             Configuration.edge(
@@ -94,14 +94,14 @@ struct LocalDocumentListTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("a client without a name gets a list only if nothing limits it: the list has what others without a name keep", arguments: [false, true])
+    @Test("a client without a name gets a list only if nothing restricts it: it has what all clients without a name keep", arguments: [false, true])
     func nameless(isBound: Bool) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: isBound ? "couchdb: true\n    read_only: true" : "couchdb: true"))
         let couch = try CouchHTTP(hub)
         try await couch.ok("PUT", "/main/_local/mark", "{\"n\":1}", status: 201)
         #expect(try await rows(couch) == (isBound ? [] : ["mark"]))
         #expect(try await rows(couch, "descending=true&include_docs=true") == (isBound ? [] : ["mark"]))
-        // As it can be had by its id.
+        // It can be read by its id as well.
         #expect(try await rows(couch, "keys=[%22_local/mark%22]") == ["mark"])
         #expect(try await hub.stop().status == 0)
     }

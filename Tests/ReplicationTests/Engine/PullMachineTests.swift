@@ -201,7 +201,7 @@ import Testing
         #expect(pull.on(.listRead(.success(.offered([.row(row(1, "b"))])))) == ["refuse 400", "fail"])
     }
 
-    /// Of a row that comes again nobody is told that it stands for two documents, unless it does.
+    /// When a row comes again, the error says that it stands for two documents only if it does.
     @Test func theWordsOfAnOpenSequenceAreTrue() {
         func words(_ rows: [OfferedRow], _ pull: PullRun) -> String? {
             var pull = pull
@@ -261,7 +261,7 @@ import Testing
 
     // MARK: - Conflicts and what was kept back
 
-    /// A delta whose revision is in conflict is made no body of: the peer, the push and the counts are told the same.
+    /// A delta whose revision is in conflict is not made into a body: the peer, the push and the counts see the same as with one.
     @Test func aRevisionWithoutABodyIsSettledAsItWouldBeWithOne() {
         for outcome in [InsertOutcome.conflict(current: rev("2-b")), .alreadyPresent] {
             var whole = PullRun(passive: true, resolver: false)
@@ -273,7 +273,7 @@ import Testing
             #expect(bodiless.on(.arrivedBodiless(received(1, "a"), outcome)) == words)
             #expect(bodiless.counts == whole.counts && bodiless.machine.isDrained)
         }
-        // Where others have a say, and where conflicts are taken, that is not known beforehand.
+        // If a filter or sync function decides as well, or if conflicts are accepted, the outcome is not known beforehand.
         for pull in [PullRun(), PullRun(passive: true), PullRun(passive: true, filter: true, resolver: false), PullRun(passive: true, sync: true, resolver: false)] {
             #expect(!pull.machine.refusesConflictsAlone)
         }
