@@ -144,12 +144,12 @@
 ---@class nightjar.Peer
 ---@field name string
 ---@field group string
----@field peer_id string? which agent it is
----@field pin string? of its key: sha256/…
+---@field peer_id string? the id of its agent
+---@field pin string? the pin of its key: sha256/…
 ---@field host string
 ---@field port integer
----@field last_error string? why it was not reached when it was tried last
----@field last_success integer? seconds since 1970
+---@field last_error string? why the last attempt to reach it failed
+---@field last_success integer? when it was last reached, in seconds since 1970
 
 ---What a plugin returns.
 ---@class nightjar.Plugin
@@ -166,7 +166,7 @@
 ---@field get_session (fun(ctx: nightjar.Context): nightjar.Session)? the session that a replicator logs in with
 ---@field on_status (fun(status: nightjar.Status, ctx: nightjar.Context))? called with a replicator's status
 ---@field on_documents (fun(documents: nightjar.DocumentEvent[], ctx: nightjar.Context))? called with the outcomes for documents
----@field select_peer (fun(peers: nightjar.Peer[], ctx: nightjar.Context): string?)? the name of the one that a replicator connects to, nil to wait
+---@field select_peer (fun(peers: nightjar.Peer[], ctx: nightjar.Context): string?)? the name of the peer that a replicator connects to, nil to wait
 ---@field sync (fun(doc: nightjar.Document, old_doc: nightjar.Document?, ctx: nightjar.Context))? judges a peer's write with the functions below
 
 ---Names for the functions of sync: a string, a list, or a field of a document; nil and null mean no names.
