@@ -139,7 +139,7 @@ struct WebTokenTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("tokens that nobody signed keep out neither the user whom they name nor others at that address")
+    @Test("tokens without a valid signature lock out neither the user that they name nor others at that address")
     func guesses() async throws {
         let (signer, mallory) = (try TokenSigner(.p256), try TokenSigner(.p256))
         let agent = try await agent(signer)
