@@ -104,7 +104,7 @@ package struct PeerChoice: Sendable {
             var error = ReplicationError(
                 domain: .plugin, code: 503, message: "\(target): the plugin \(failure.plugin) chose no peer: \(failure.kind): \(failure.message)")
             error.isTransient = true
-            error.specificRemedy = "mend the plugin: nightjar plugin run \(failure.plugin) select_peer shows what it returns"
+            error.specificRemedy = "fix the plugin: nightjar plugin run \(failure.plugin) select_peer shows what it returns"
             throw error
         }
     }
