@@ -40,7 +40,7 @@ package final class PeerListener: ListenerDelegate {
         var watch: Task<Void, Never>?
     }
 
-    /// What is passed on from accepting a request to its session.
+    /// What ``authorize(_:)`` found out about a peer, for its session.
     private struct Accepted: Sendable {
         var database: Database
         var principal: Principal
@@ -317,6 +317,9 @@ package final class PeerListener: ListenerDelegate {
         await authentication.accepts(proof, as: principal, remote: remote)
     }
 
+    // MARK: - Connections
+
+    /// A peer that ``authorize(_:)`` admitted is connected. It gets a session, which takes its messages from here on.
     package func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
         guard let admission = context as? Accepted else {
             transport.drop()

@@ -3,6 +3,8 @@ import DocumentStore
 import Encodings
 import Interfaces
 
+/// Parses the rows of change lists, and the answers to ours. The values in a text are counted before they are made, since they may take many times its
+/// size.
 enum ChangeRows {
     /// Parses the rows of `changes`, each `[sequence, docID, revID, deleted, bodySize]`. `null` and `[]` are the caught-up marker.
     static func readChanges(

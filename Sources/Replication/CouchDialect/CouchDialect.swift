@@ -7,7 +7,8 @@ import NIOCore
 import Synchronization
 
 /// CouchDB's replication protocol, version 3, as its replicator uses it: turns the engine's actions into requests to `_revs_diff`, `_bulk_docs`,
-/// `_changes`, `_bulk_get` and `_local`, and the answers into events for the engine. It decides nothing.
+/// `_changes`, `_bulk_get` and `_local`, and the answers into events for the engine. It decides nothing, except which
+/// of the peer's branches are over once a conflict is decided here (`CouchBranches.swift`).
 ///
 /// Requests run in tasks; the results go back to the session as events, to be processed in its turns.
 final class CouchDialect: RequestingDialect, Sendable {

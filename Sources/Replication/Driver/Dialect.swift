@@ -47,7 +47,7 @@ protocol Dialect: ~Copyable {
     mutating func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer?
     mutating func end()
 
-    // MARK: Active
+    // MARK: What machines and the opening of a session ask for
 
     /// Agrees with the peer on the collections, and gets its checkpoints.
     mutating func open(_ opening: Opening)
@@ -77,7 +77,7 @@ protocol Dialect: ~Copyable {
     mutating func abandon(_ transfer: BlobTransfer)
     mutating func forget(_ transfer: BlobTransfer)
 
-    // MARK: Passive, and messages only
+    // MARK: Only towards a peer that sends messages of its own, see ``RequestingDialect``
 
     /// The peer will be served this many collections, which it names; or the default one, which it does not name.
     mutating func serve(_ collections: Int, byName: Bool)

@@ -58,7 +58,7 @@ final class SessionDriver {
 
     // MARK: - Parts
 
-    /// The parts of a connection that do not belong to a collection.
+    /// Parts with state of their own, for the connection as a whole.
     private(set) lazy var intake = FrameIntake(self)
     private(set) lazy var accounts = SessionAccounts(self)
     private(set) lazy var overview = SessionOverview(self)
@@ -68,10 +68,11 @@ final class SessionDriver {
     private(set) lazy var blobs = BlobDriver(self)
     private(set) lazy var questions = PeerQuestions(self)
     private(set) lazy var outgoing = OutgoingQueue(self)
+    /// Parts without state: each is a value that is made where it is used, and only divides the driver's work among files.
     var dialectEvents: DialectEvents { DialectEvents(session: self) }
     var opener: SessionOpener { SessionOpener(session: self) }
     var service: PassiveService { PassiveService(session: self) }
-    /// Carry out the actions of a collection's machines.
+    /// These carry out the actions of a collection's machines.
     var pushes: PushActions { PushActions(session: self) }
     var pulls: PullActions { PullActions(session: self) }
     var checkpoints: CheckpointActions { CheckpointActions(session: self) }

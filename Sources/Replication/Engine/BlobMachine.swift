@@ -14,7 +14,7 @@ struct BlobMachine {
         /// Only its name is known; others are looked up first.
         case named
         case looking
-        /// Waits for a transfer slot.
+        /// Waits until fewer blobs are being transferred.
         case queued
         /// The peer was asked for a proof that it holds the blob that is here.
         case proving

@@ -5,7 +5,7 @@ import Interfaces
 /// A document that a filter kept back, or that the peer refused.
 struct KeptBack: Sendable {
     var document: OutgoingDocument
-    /// Nil if the filter rejected it.
+    /// Nil if the filter rejected it, or if it was the peer that refused it.
     var failure: PolicyFailure?
     /// The peer's refusal, if there was one.
     var refusal: ReplicationError?

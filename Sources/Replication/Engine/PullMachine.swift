@@ -2,8 +2,8 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Takes the documents of one collection from one peer: answers its offers, and brings the revisions it sends into the store, through body check,
-/// blobs, filter and sync function. Only once the store's commit is durable are answers sent and sequences completed. The machine does no I/O: events
+/// Takes the documents of one collection from one peer: answers its offers, and brings the revisions it sends into the store, by way of the
+/// ``InsertionMachine``. Only once the store's commit is durable are answers sent and sequences completed. The machine does no I/O: events
 /// go in, actions come out.
 ///
 /// Everything about one document happens in order of arrival: a revision waits for the batch that contains an earlier revision of its document, and a

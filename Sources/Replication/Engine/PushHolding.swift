@@ -33,6 +33,7 @@ extension PushMachine {
         hold(Judgement.Undecided(document: document, stall: stall, position: FeedPosition(max(1, document.sequence) - 1)), &actions)
     }
 
+    /// The document is kept from the peer until the filter decides about it.
     mutating func hold(_ undecided: Judgement.Undecided, _ actions: inout [PushAction]) {
         ledger.forget(undecided.document.id)
         if held.isEmpty { retry.reset() }

@@ -123,6 +123,7 @@ struct PushMachine {
         applyRemovals(&actions)
     }
 
+    /// Does what can be done by now, the last step of a document's way first, so that the steps before find room.
     private mutating func advance(_ actions: inout [PushAction]) {
         while let document = ledger.sendNext() {
             if isGivenUp(document) {
@@ -363,6 +364,7 @@ struct PushMachine {
         if !questions.isEmpty { actions.append(.compare(questions)) }
     }
 
+    /// The peer has the document.
     mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
         barrier.taken()
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil

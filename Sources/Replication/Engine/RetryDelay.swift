@@ -1,4 +1,5 @@
-/// When to retry what the peer could not take temporarily: a delay that doubles up to a maximum.
+/// A delay that doubles up to a maximum. For retries within a connection and for the time between connections that end to ask again; how long a
+/// replicator stays offline after an error is decided by ``RetryMachine``.
 struct RetryDelay {
     let first: Int
     let longest: Int

@@ -9,7 +9,7 @@ import Interfaces
 struct AccessRemovals {
     let session: SessionDriver
 
-
+    /// Asks the pull filter about the documents, purges those that need not stay, and reports what became of each.
     func applyRemovals(_ removals: [Removal], _ link: CollectionLink) {
         guard case .active(let active) = session.role, let remote = link.remote else {
             return session.tell(link, pull: .removalsArrived(removals.map { RemovalOutcome(removal: $0, end: .kept) }))

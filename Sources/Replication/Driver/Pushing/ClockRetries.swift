@@ -1,6 +1,7 @@
 import Documents
 import Environment
 
+/// Has a document that the peer refused because of its clock offered again when its time has come.
 struct ClockRetries {
     let session: SessionDriver
 
