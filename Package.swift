@@ -6,20 +6,20 @@ import PackageDescription
 let strict: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
-] + acrossRooms
+] + acrossModules
 
 // The modules are small and call each other on hot paths; without cross-module optimisation, generic code stays unspecialised across them. Builds for
 // use set NIGHTJAR_RELEASE=1, as the scripts in examples do. Without it no library target has a flag that SwiftPM calls unsafe, because SwiftPM
 // refuses such flags in packages that are depended on by version. The optimiser only sees across modules what is public (Swift 6.3): what other
 // modules call on hot paths is public, and the rest is `package` where it serves neighbouring modules.
-var acrossRooms: [SwiftSetting] {
+var acrossModules: [SwiftSetting] {
     Context.environment["NIGHTJAR_RELEASE"] == nil ? [] : [.unsafeFlags(["-cross-module-optimization"], .when(configuration: .release))]
 }
 
 // Modules without hot paths, where small code matters more than fast code.
 let small: [SwiftSetting] = strict + (Context.environment["NIGHTJAR_RELEASE"] == nil ? [] : [.unsafeFlags(["-Osize"], .when(configuration: .release))])
 
-// Rooms in which tests spend their time: Tests/run has them optimised, with all assertions (NIGHTJAR_TESTS=1, for the reason given above).
+// Modules in which tests spend their time: Tests/run has them optimised, with all assertions (NIGHTJAR_TESTS=1, for the reason given above).
 let hot: [SwiftSetting] = strict + (Context.environment["NIGHTJAR_TESTS"] == nil ? [] : [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))])
 
 let package = Package(
@@ -179,7 +179,7 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        // Tests beside each room, and of the house as a whole.
+        // The tests of each module, and the rules for all sources.
         .target(name: "TestRandomness", path: "Tests/TestRandomness", swiftSettings: hot),
         .testTarget(name: "EncodingsTests", dependencies: ["Encodings"], swiftSettings: strict),
         .testTarget(name: "DigestsTests", dependencies: ["Digests", "Encodings"], swiftSettings: strict),

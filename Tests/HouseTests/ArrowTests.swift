@@ -1,8 +1,8 @@
 import Glibc
 import Testing
 
-/// The drawing of the house in README, as rules: which target may import which.
-@Suite("The house")
+/// README's drawing of the targets, as rules: which target may import which.
+@Suite("Targets")
 struct ArrowTests {
     /// Our own targets, and what each may import of the others.
     static let allowed: [String: Set<String>] = [

@@ -23,7 +23,7 @@ struct EnvironmentTests {
         func excuses(_ file: String, _ breach: String) -> Bool { holds(file) && found?.contains(breach) ?? true }
     }
 
-    /// The edge of the house.
+    /// Files that may use the machine's own clocks, threads and randomness.
     static let edges = [
         Edge("Sources/nightjar/Printing/Progress.swift", "ContinuousClock", why: "a terminal's progress line, for the eyes of whoever typed the command"),
         Edge("Sources/PluginHost/Running/ThreadTime.swift", "clock_gettime", why: "processor time of a thread, which no other clock stands for"),
@@ -41,7 +41,7 @@ struct EnvironmentTests {
         Edge("Sources/nightjar-bench/", why: "measures this machine: simulated figures would be worthless"),
     ]
 
-    /// Rooms that the simulator runs: their tasks have to be its own.
+    /// Targets that the simulator runs: their tasks have to be its own.
     static let simulated = ["Sources/Replication/", "Sources/DocumentStore/"]
 
     @Test("Clocks, randomness and threads are taken from the environment only")
