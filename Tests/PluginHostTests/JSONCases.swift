@@ -1,6 +1,6 @@
 import Testing
 
-/// Cases in the manner of JSONTestSuite, for every reader of the house. Those that begin with `y` are accepted, with `n` refused.
+/// Cases in the manner of JSONTestSuite, for every JSON reader in these sources. Those that begin with `y` are accepted, with `n` refused.
 struct JSONCase: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var bytes: [UInt8]
