@@ -41,7 +41,7 @@ package final class PeerListener: ListenerDelegate {
     }
 
     /// What ``authorize(_:)`` found out about a peer, for its session.
-    private struct Accepted: Sendable {
+    private struct AdmittedPeer: Sendable {
         var database: Database
         var principal: Principal
         var proof: PeerAuthentication.Proof
@@ -295,7 +295,7 @@ package final class PeerListener: ListenerDelegate {
         let chosen = isOurs && database.hasVersions ? Subprotocol.generation4.rawValue : nil
         return .accept(
             protocol: chosen,
-            context: Accepted(database: database, principal: principal, proof: proof, generation: generations.last(for: proof), login: login))
+            context: AdmittedPeer(database: database, principal: principal, proof: proof, generation: generations.last(for: proof), login: login))
     }
 
     // MARK: - Logins
@@ -321,7 +321,7 @@ package final class PeerListener: ListenerDelegate {
 
     /// A peer that ``authorize(_:)`` admitted is connected. It gets a session, which takes its messages from here on.
     package func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
-        guard let admission = context as? Accepted else {
+        guard let admission = context as? AdmittedPeer else {
             transport.drop()
             return
         }

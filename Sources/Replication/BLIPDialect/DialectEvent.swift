@@ -1,4 +1,3 @@
-import BLIP
 import Documents
 import DocumentStore
 import Interfaces
