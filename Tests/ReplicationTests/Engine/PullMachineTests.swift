@@ -27,6 +27,26 @@ import Testing
         #expect(pull.counts.total == 2 && pull.counts.completed == 2 && pull.counts.pulled == 1)
     }
 
+    /// A peer that waits for us owes nothing: while a list is looked up here, or a revision is being stored.
+    @Test func thePeerOwesWhatItWasAskedForAndTheRestOfItsBacklog() {
+        #expect(!PullRun(passive: true).machine.isOwed)
+        var pull = PullRun()
+        #expect(pull.machine.isOwed)
+        pull.on(.listArrived(offeredList))
+        #expect(!pull.machine.isOwed)
+        pull.on(.listRead(.success(.offered([.row(row(1, "a"))]))))
+        pull.on(.missing([.need(ancestors: [])]))
+        #expect(pull.machine.isOwed)
+        pull.on(.arrived(received(1, "a")))
+        #expect(!pull.machine.isOwed)
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
+        pull.on(.stored(pull.batch, [.stored(.alreadyPresent)]))
+        #expect(pull.machine.isOwed)
+        pull.on(.listArrived(IncomingList(handle: nil, body: offeredList.body)))
+        pull.on(.listRead(.success(.offered([]))))
+        #expect(!pull.machine.isOwed)
+    }
+
     @Test func aRevisionComesWithWhatThePeerHadWhenItOfferedIt() {
         var pull = PullRun()
         pull.on(.listArrived(offeredList))
