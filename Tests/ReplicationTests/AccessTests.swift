@@ -218,6 +218,27 @@ struct AccessTests {
         #expect(try await ids(device) == ["both", "only-red"])
     }
 
+    /// More of them than are decided in one transaction.
+    @Test func aFilterThatWorksAgainDecidesOnAllThatItFailedOn() async throws {
+        let hub = try await Guarded()
+        let more = ["a", "b", "c", "d"]
+        for id in more { try await hub.put(id, in: "red") }
+        let device = try TestDatabase("device")
+        let filter = TestFilter { _, _ in .pass }
+        let failure = filter.failure()
+        filter.become("1") { document, _ in document.accessRemoved ? failure : .pass }
+        func settings(_ configuration: inout ReplicatorConfiguration) {
+            configuration.limits.insertionBatch = 2
+            configuration.only { $0.pullFilter = filter }
+        }
+        _ = try await run(device, hub.anna, .pull, settings)
+        try await hub.revokeRed()
+        #expect(try await run(device, hub.anna, .pull, settings).orphans.count == 5)
+        filter.become("2") { _, _ in .pass }
+        #expect(try await run(device, hub.anna, .pull, settings).orphans == [])
+        #expect(try await ids(device) == ["both"])
+    }
+
     @Test func anEditThatTheRemoteHasNotGotStays() async throws {
         let hub = try await Guarded()
         let device = try TestDatabase("device")

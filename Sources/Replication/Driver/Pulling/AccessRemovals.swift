@@ -70,6 +70,11 @@ struct AccessRemovals {
                     let link = session.links[slot]
                     if done.orphans > 0 { link.mayHaveOrphans = true }
                     session.removals.logRemoved(done.ends, orphans: done.orphans, collection.name)
+                    // First, so that the session is not done in between.
+                    if link.pull.removals.isEmpty, link.pull.removalsUnderWay == done.ends.count, let after = link.orphansReviewed {
+                        link.orphansReviewed = nil
+                        session.removals.reviewOrphans(link, after: after)
+                    }
                     session.tell(link, pull: .removalsArrived(done.ends))
                 }
             }
@@ -113,14 +118,15 @@ struct AccessRemovals {
         } then: { _, _ in }
     }
 
-    /// Looks for orphans of earlier runs, and retries removals on which the pull filter failed, unless the same version is still in force.
-    func reviewOrphans(_ link: CollectionLink) {
+    /// Looks for orphans of earlier runs, and retries removals on which the pull filter failed, unless the same version is still in force. They are
+    /// as many as are stored in one transaction; the review goes on behind them once they are decided.
+    func reviewOrphans(_ link: CollectionLink, after reviewed: DocumentID? = nil) {
         guard let remote = link.remote else { return }
-        let (slot, collection, limit) = (link.slot, link.collection, 1_000)
+        let (slot, collection, limit) = (link.slot, link.collection, session.limits.insertionBatch)
         let current = link.pullFilter?.version
         session.errands += 1
         session.read { transaction in
-            var (count, after) = (0, DocumentID?.none)
+            var (count, after) = (0, reviewed)
             var due: [Removal] = []
             while true {
                 let page = try transaction.exclusions(collection, remote: remote, direction: .access, after: after, limit: limit)
@@ -128,12 +134,14 @@ struct AccessRemovals {
                 for row in page where !row.plugin.isEmpty && row.error != RemovalOutcome.keptByFilter && row.version != current {
                     due.append(Removal(id: row.id))
                 }
-                guard page.count == limit, due.count < limit, let last = page.last else { return (count, due) }
+                guard page.count == limit, let last = page.last else { return (count, due, nil) }
+                if due.count >= limit { return (count, due, last.id) }
                 after = last.id
             }
-        } then: { (session, found: (count: Int, due: [Removal])) in
+        } then: { (session, found: (count: Int, due: [Removal], reviewed: DocumentID?)) in
             session.errands -= 1
             let link = session.links[slot]
+            link.orphansReviewed = found.reviewed
             if found.count > 0 { link.mayHaveOrphans = true }
             if !found.due.isEmpty { session.tell(link, pull: .removalsAreDue(found.due)) }
         }
