@@ -222,6 +222,8 @@ public struct ReplicationLimitValues: Sendable {
 enum EngineBounds {
     /// `checkpoint_attempts`: how often a checkpoint is sent to a peer whose copy changes concurrently.
     static let checkpointAttempts = 3
+    /// Intervals between saves of a checkpoint for which there is no room here, at most; they double.
+    static let checkpointIntervalsWithoutRoom = 64
     /// `shown_held_documents`: documents skipped by a feed that are listed with their error; the others are only counted.
     static let shownHeldDocuments = 10
     /// `silence_grace`: seconds allowed for data in flight to arrive, before an idle connection that misses something counts as dead.

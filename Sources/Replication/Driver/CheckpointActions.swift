@@ -13,8 +13,8 @@ struct CheckpointActions {
         let slot = link.slot
         guard let id = link.checkpoint?.id else { return }
         switch action {
-        case .startTimer:
-            session.later(milliseconds: session.limits.checkpointIntervalSeconds * 1_000) { $0.tell($0.links[slot], checkpoint: .timerElapsed) }
+        case .startTimer(let intervals):
+            session.later(milliseconds: intervals * session.limits.checkpointIntervalSeconds * 1_000) { $0.tell($0.links[slot], checkpoint: .timerElapsed) }
         case .note:
             if link.push != nil { session.tell(link, push: .recordNow) }
             session.notifyWhenNoted(link)
@@ -42,6 +42,11 @@ struct CheckpointActions {
             if isAtPeer { session.observer.checkpointSaved(collection.name) }
             session.logger.debug("checkpoint of \(collection.name) saved\(isAtPeer ? "" : " here only"): \(body.words)")
             session.tell(session.links[slot], checkpoint: .savedHere)
+        } failed: { session, error in
+            // The connection goes on: what it has yet to bring needs no room if it is a deletion, and what it takes to the peer needs none.
+            guard ReplicationError(store: error).isOutOfSpace else { return session.fail(error) }
+            session.logger.warning("the checkpoint of \(collection.name) is saved once there is room: \(error)")
+            session.tell(session.links[slot], checkpoint: .notSavedHere)
         }
     }
 }

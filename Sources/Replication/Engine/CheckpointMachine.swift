@@ -21,10 +21,13 @@ struct CheckpointMachine {
         /// Answers ``Action/fetchToken``.
         case tokenFetched(String)
         case savedHere
+        /// There is no room for it here at the moment.
+        case notSavedHere
     }
 
     enum Action: Sendable, Equatable {
-        case startTimer
+        /// For so many times the interval between saves.
+        case startTimer(intervals: Int)
         /// Records what the checkpoint is about to claim.
         case note
         case saveAtPeer(CheckpointBody, token: String)
@@ -45,6 +48,8 @@ struct CheckpointMachine {
         case savingAtPeer(CheckpointBody, attempt: Int)
         case fetchingToken(CheckpointBody, attempt: Int)
         case savingHere(CheckpointBody)
+        /// Until the timer fires nothing is saved: the disk is full.
+        case awaitingRoom
         /// The peer does not save; the progress of this connection will be repeated next time.
         case broken
     }
@@ -58,6 +63,8 @@ struct CheckpointMachine {
     private(set) var hasSaved = false
     private var state = State.idle
     private var timerRuns = false
+    /// The timer after a save for which there was no room.
+    private var intervals = 1
     /// Why the peer keeps no checkpoint of ours; it is not asked again on this connection.
     private(set) var refusal: ReplicationError?
 
@@ -78,7 +85,7 @@ struct CheckpointMachine {
     /// Whether there is nothing to save.
     func isSaved(_ current: CheckpointBody) -> Bool {
         switch state {
-        case .broken: true
+        case .broken, .awaitingRoom: true
         case .idle, .waiting: current == saved
         default: false
         }
@@ -90,9 +97,10 @@ struct CheckpointMachine {
         case (.progressed, .idle) where !timerRuns && current != saved:
             timerRuns = true
             state = .waiting
-            actions.append(.startTimer)
+            actions.append(.startTimer(intervals: 1))
         case (.timerElapsed, _):
             timerRuns = false
+            if state == .awaitingRoom { state = .idle }
             begin(current, &actions)
         case (.saveNow, _): begin(current, &actions)
         case (.noted, .noting(let body)) where refusal != nil: saveHereOnly(body, &actions)
@@ -133,8 +141,15 @@ struct CheckpointMachine {
             actions.append(.fail(error))
         case (.savedHere, .savingHere(let body)):
             (saved, hasSaved) = (body, true)
+            intervals = 1
             state = .idle
             handle(.progressed, current, &actions)
+        // What is saved at the peer only is not used before it is here as well.
+        case (.notSavedHere, .savingHere):
+            state = .awaitingRoom
+            intervals = min(2 * intervals, EngineBounds.checkpointIntervalsWithoutRoom)
+            if !timerRuns { actions.append(.startTimer(intervals: intervals)) }
+            timerRuns = true
         default: break
         }
     }

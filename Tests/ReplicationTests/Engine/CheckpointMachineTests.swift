@@ -37,7 +37,7 @@ import Testing
         var run = Run()
         #expect(run.on(.progressed) == [] && run.isSaved && run.machine.isIdle)
         run.current = body(3)
-        #expect(run.on(.progressed) == [.startTimer])
+        #expect(run.on(.progressed) == [.startTimer(intervals: 1)])
         #expect(!run.isSaved && !run.machine.isIdle)
         run.current = body(5)
         #expect(run.on(.progressed) == [])
@@ -50,12 +50,30 @@ import Testing
         #expect(run.isSaved && run.machine.saved == body(5) && run.machine.isIdle)
     }
 
+    @Test func withoutRoomItIsSavedLaterAndLater() {
+        var run = begun()
+        for (attempt, intervals) in [2, 4, 8, 16, 32, 64, 64].enumerated() {
+            let token = attempt == 0 ? "" : "t"
+            #expect(run.on(.noted) == [.saveAtPeer(body(3), token: token)])
+            #expect(run.on(.peerSaved(token: "t")) == [.saveHere(body(3))])
+            #expect(run.on(.notSavedHere) == [.startTimer(intervals: intervals)])
+            // Nothing is to be done until then.
+            #expect(run.isSaved && run.machine.saved == body(0))
+            #expect(run.on(.saveNow) == [] && run.on(.progressed) == [])
+            #expect(run.on(.timerElapsed) == [.note])
+        }
+        run.on(.noted)
+        run.on(.peerSaved(token: "t"))
+        #expect(run.on(.savedHere) == [])
+        #expect(run.isSaved && run.machine.saved == body(3) && run.machine.isIdle)
+    }
+
     @Test func whatCameMeanwhileIsSavedNextWithTheNewToken() {
         var run = begun()
         run.current = body(9)
         #expect(run.on(.noted) == [.saveAtPeer(body(3), token: "")])
         run.on(.peerSaved(token: "t1"))
-        #expect(run.on(.savedHere) == [.startTimer])
+        #expect(run.on(.savedHere) == [.startTimer(intervals: 1)])
         run.on(.timerElapsed)
         #expect(run.on(.noted) == [.saveAtPeer(body(9), token: "t1")])
     }
