@@ -2,6 +2,7 @@
 @testable import Discovery
 import Environment
 import Interfaces
+import Logging
 import NIOPosix
 import Synchronization
 import TestSupport
@@ -13,16 +14,18 @@ import Transport
 struct GroupPeersTests {
     private static let own = String(repeating: "0", count: 32)
 
-    private static func peers(pins: Set<String> = [], own: String? = own, usesTLS: Bool = true) -> GroupPeers {
-        GroupPeers(target: "discover:*?group=hubs", group: "hubs", usesTLS: usesTLS, own: own, pins: pins, time: SystemTime())
+    private static func peers(pins: Set<String> = [], own: String? = own, usesTLS: Bool = true, memory: GroupMemory? = nil) -> GroupPeers {
+        GroupPeers(target: "discover:*?group=hubs", group: "hubs", usesTLS: usesTLS, own: own, pins: pins, time: SystemTime(), memory: memory)
     }
 
-    private static func service(_ name: String, peer: String? = nil, group: String? = "hubs", pin: String? = nil, tls: Bool = true) throws -> FoundService {
+    private static func service(
+        _ name: String, peer: String? = nil, group: String? = "hubs", pin: String? = nil, tls: Bool = true, address: String = "192.0.2.1"
+    ) throws -> FoundService {
         var text = ServiceText()
         (text.group, text.peer, text.pin, text.usesTLS, text.databases) = (group, peer, pin, tls, ["main"])
         return try #require(
             FoundService(resolved: [
-                .int32(2), .int32(0), .text(name), .text(FoundService.type), .text("local"), .text("\(name).local"), .int32(0), .text("192.0.2.1"), .number(4984),
+                .int32(2), .int32(0), .text(name), .text(FoundService.type), .text("local"), .text("\(name).local"), .int32(0), .text(address), .number(4984),
                 .array(text.strings.map { .array($0.map { .number(UInt64($0)) }) }), .number(0),
             ]))
     }
@@ -58,17 +61,87 @@ struct GroupPeersTests {
         #expect(counts.count == 3 && counts.values.allSatisfy { $0 > 60 }, "\(counts)")
     }
 
+    /// Announcements with the same pin, each from an address of its own.
+    private static func services(_ prefix: String, _ numbers: Range<Int>, pin: String? = nil) throws -> [FoundService] {
+        try numbers.map { try service("\(prefix)-\($0)", pin: pin, address: "10.0.\($0 / 250).\($0 % 250)") }
+    }
+
     @Test("the last hub comes first while it is announced, then those with a known pin; never more than 64")
     func ranks() throws {
         let strangers = try (0..<200).map { try Self.service("stranger-\($0)") }
         let peers = Self.peers(pins: ["sha256/A"])
         let ours = try Self.service("ours", pin: "sha256/A")
         let all = peers.candidates(strangers + [ours])
-        #expect(all.count == GroupPeers.most && all.first?.service.name == "ours")
+        #expect(all.count == GroupOrder.most && all.first?.service.name == "ours")
         let last = try #require(all.last)
         peers.connected(to: last)
         #expect(peers.candidates(strangers + [ours]).first?.key == last.key)
         #expect(peers.candidates([ours]).first?.service.name == "ours")
+    }
+
+    @Test("each announcement has its turn: those that failed go to the end, and names that were made up meanwhile come behind them")
+    func turns() throws {
+        let peers = Self.peers(pins: ["sha256/A"])
+        let announced = try Self.services("hub", 0..<150, pin: "sha256/A")
+        var tried: Set<String> = []
+        for attempt in 0..<3 {
+            let madeUp = attempt == 0 ? [] : try Self.services("made-up-\(attempt)", 200..<300, pin: "sha256/A")
+            let candidates = peers.candidates(madeUp + announced)
+            #expect(candidates.count == GroupOrder.most)
+            for peer in candidates {
+                peers.failed(peer, "no answer")
+                tried.insert(peer.service.name)
+            }
+        }
+        #expect(tried == Set(announced.map(\.name)))
+    }
+
+    @Test("announcements with a pin leave some of the places to those without, because a pin can be copied")
+    func copiedPins() throws {
+        let found = try Self.services("pinned", 0..<100, pin: "sha256/A") + Self.services("other", 100..<130)
+        let candidates = Self.peers(pins: ["sha256/A"]).candidates(found)
+        #expect(candidates.count == GroupOrder.most)
+        #expect(candidates.prefix(48).allSatisfy { $0.service.text.pin != nil } && candidates.suffix(16).allSatisfy { $0.service.text.pin == nil })
+    }
+
+    @Test("however many names one address has, others do not wait for more than four of them")
+    func oneAddress() throws {
+        let liars = try (0..<100).map { try Self.service("liar-\($0)", pin: "sha256/A", address: "192.0.2.66") }
+        let hubs = try Self.services("hub", 0..<3, pin: "sha256/A")
+        let candidates = Self.peers(pins: ["sha256/A"]).candidates(liars + hubs)
+        #expect(candidates.count == GroupOrder.most)
+        #expect(candidates.prefix(GroupOrder.mostPerAddress + 3).filter { $0.service.name.hasPrefix("hub-") }.count == 3)
+    }
+
+    @Test("the hubs that were reached come first after a restart, the last one before the others, and only for the same target")
+    func restart() throws {
+        let folder = try TemporaryFolder()
+        func memory() -> GroupMemory { GroupMemory(dataFolder: folder.path, replicator: "a/b", logger: Logger(label: "test")) }
+        let found = try Self.services("hub", 0..<200, pin: "sha256/A")
+        let before = Self.peers(pins: ["sha256/A"], memory: memory())
+        var reached: [String] = []
+        // More than are remembered.
+        for peer in before.candidates(found).suffix(GroupOrder.mostReached + 2) {
+            before.connected(to: peer)
+            reached.insert(peer.key, at: 0)
+        }
+        let after = Self.peers(pins: ["sha256/A"], memory: memory())
+        #expect(after.candidates(found).prefix(GroupOrder.mostReached).map(\.key) == Array(reached.prefix(GroupOrder.mostReached)))
+        #expect(memory().reached(by: "discover:*?group=others").isEmpty)
+        // A damaged file is as none.
+        try folder.write("replicators/a%2Fb.hubs", "{\"reached\":[")
+        #expect(memory().reached(by: "discover:*?group=hubs").isEmpty)
+    }
+
+    @Test("what a plugin took none of makes room for others, if there are more than it can be offered")
+    func passedOver() async throws {
+        let names = (0..<100).map { "hub-\($0)" }
+        let chooser = Chooser { _ in .success(nil) }
+        let peers = Self.peers()
+        for _ in 0..<2 { #expect(try await Self.connect(chooser, names, peers) != nil) }
+        let offered = chooser.asked.withLock { $0 }.map { Set($0.map(\.name)) }
+        #expect(offered.map(\.count) == [GroupOrder.most, GroupOrder.most])
+        #expect(offered.reduce(into: Set<String>()) { $0.formUnion($1) } == Set(names))
     }
 
     @Test("each candidate has its own key, and what happened with it is remembered")
@@ -100,7 +173,7 @@ struct GroupPeersTests {
     }
 
     /// Connects to services with two databases: choosing a database fails before any connection is made.
-    private static func connect(_ chooser: Chooser?, _ names: [String]) async throws -> ReplicationError? {
+    private static func connect(_ chooser: Chooser?, _ names: [String], _ known: GroupPeers? = nil) async throws -> ReplicationError? {
         let services = try names.map { name in
             var service = try service(name)
             service.text.databases = ["main", "other"]
@@ -111,17 +184,19 @@ struct GroupPeersTests {
             WebSocketClient($0, group: MultiThreadedEventLoopGroup.singleton, environment: environment)
         }
         let choice = chooser.map { PeerChoice(selector: $0, database: "main", replicator: "hub", target: "discover:*?group=hubs") }
-        let connector = GroupConnector(peers: peers(), client: client, choice: choice) { () async throws(DiscoveryError) in services }
+        let connector = GroupConnector(peers: known ?? peers(), client: client, choice: choice) { () async throws(DiscoveryError) in services }
         do {
             _ = try await connector.connect()
             return nil
         } catch let error as ReplicationError { return error }
     }
 
-    @Test("without a plugin every candidate is tried, and the error names all of them")
+    @Test("without a plugin every candidate is tried, and the error names them")
     func trying() async throws {
         let error = try await Self.connect(nil, ["hub-a", "hub-b"])
         #expect(error?.message.contains("hub-a: ") == true && error?.message.contains("hub-b: ") == true, "\(String(describing: error))")
+        // Not all of many.
+        #expect(try await Self.connect(nil, (0..<100).map { "hub-\($0)" })?.message.hasSuffix("; and \(GroupOrder.most - 8) more") == true)
         #expect(try await Self.connect(nil, [])?.message.contains("nobody else on the local network announces a listener of the group hubs") == true)
     }
 

@@ -199,8 +199,13 @@ struct DiscoveryTests {
             return try await spare.get("main", "first").status == 200
         }
         #expect(try await Self.hub(of: edge) != name)
+        // It is known after a restart, too, although no hub is left.
+        let remote = try #require(try await edge.replicator("hub")["remote"]?.asString)
         #expect(try await edge.stop().status == 0)
         #expect(try await spare.stop().status == 0)
+        let again = try await other.start(Self.edge(ofGroup: pins), in: edge.folder)
+        #expect(try await again.replicator("hub")["remote"]?.asString == remote)
+        #expect(try await again.stop().status == 0)
         withExtendedLifetime(avahi) {}
     }
 

@@ -79,8 +79,10 @@ package final class LinkedMachine: Sendable {
     }
 
     /// Starts an agent on it.
-    package func start(_ configuration: String, files: [String: String] = [:]) async throws -> AgentProcess {
-        let folder = try TemporaryFolder()
+    ///
+    /// - Parameter folder: of an agent before, to run one on its data.
+    package func start(_ configuration: String, in folder: TemporaryFolder? = nil, files: [String: String] = [:]) async throws -> AgentProcess {
+        let folder = try folder ?? TemporaryFolder()
         for (path, text) in files { try folder.write(path, text) }
         let file = try folder.write("nightjar.yaml", configuration)
         let process = try Subprocess("/usr/bin/nsenter", arguments([try NightjarExecutable.path(), "run", "--config", file]), folder: folder.path)

@@ -5,10 +5,8 @@ import Environment
 import Synchronization
 import Transport
 
-/// The listeners of one group from the point of view of a replicator: the candidates, their order, and the outcome of earlier attempts.
+/// The listeners of one group from the point of view of a replicator: the candidates, their order (``GroupOrder``), and the outcome of earlier attempts.
 final class GroupPeers: Sendable {
-    /// `discovered_peers`: maximum number of candidates in a group at a time. Those that announce a pinned key come first.
-    static let most = 64
     /// `discovered_error_bytes`: maximum length of the last error that is kept for a candidate.
     static let errorBytes = 256
 
@@ -23,10 +21,16 @@ final class GroupPeers: Sendable {
     }
 
     private struct State {
-        var last: String?
+        var order: GroupOrder
         var errors: [String: String] = [:]
         var successes: [String: Int64] = [:]
         var sessions: [String: SessionCookies] = [:]
+
+        func told(of peer: Peer) -> Peer {
+            var peer = peer
+            (peer.lastError, peer.lastSuccess) = (errors[peer.key], successes[peer.key])
+            return peer
+        }
     }
 
     /// As configured.
@@ -36,38 +40,39 @@ final class GroupPeers: Sendable {
     /// This agent's id; nil if it has none.
     private let own: String?
     private let pins: Set<String>
-    private let time: any TimeSource
-    private let state = Mutex(State())
+    let time: any TimeSource
+    /// Nil: nothing is kept for the next start.
+    private let memory: GroupMemory?
+    private let state: Mutex<State>
 
     /// - Parameter pins: the pinned public keys, as configured.
-    init(target: String, group: String, usesTLS: Bool, own: String?, pins: Set<String>, time: any TimeSource) {
-        (self.target, self.group, self.usesTLS, self.own, self.pins, self.time) = (target, group, usesTLS, own, pins, time)
+    init(target: String, group: String, usesTLS: Bool, own: String?, pins: Set<String>, time: any TimeSource, memory: GroupMemory? = nil) {
+        (self.target, self.group, self.usesTLS, self.own, self.pins, self.time, self.memory) = (target, group, usesTLS, own, pins, time, memory)
+        state = Mutex(State(order: GroupOrder(reached: memory?.reached(by: target) ?? [])))
     }
 
     /// The candidates, in the order in which they are tried.
     func candidates(_ found: [FoundService]) -> [Peer] {
         let peers = found.filter(isCandidate).map { Peer(service: $0, key: key(of: $0)) }
+        let offered = peers.map { peer in
+            let service = peer.service
+            return GroupOrder.Candidate(
+                key: peer.key, address: service.addresses.first ?? service.host,
+                isPinned: [service.text.pin, service.text.nextPin].contains { $0.map(pins.contains) ?? false }, weight: weight(of: peer))
+        }
+        let keys = Set(peers.map(\.key))
         return state.withLock { state in
-            func rank(_ peer: Peer) -> Int {
-                let text = peer.service.text
-                return peer.key == state.last ? 0 : [text.pin, text.nextPin].contains { $0.map(pins.contains) ?? false } ? 1 : 2
-            }
-            let ranked = peers.map { (peer: $0, rank: rank($0), weight: weight(of: $0)) }.sorted { left, right in
-                if left.rank != right.rank { return left.rank < right.rank }
-                return left.weight == right.weight ? left.peer.key < right.peer.key : left.weight > right.weight
-            }
-            let chosen = ranked.prefix(Self.most).map { ranked in
-                var peer = ranked.peer
-                (peer.lastError, peer.lastSuccess) = (state.errors[peer.key], state.successes[peer.key])
-                return peer
-            }
             // Only current candidates are remembered: anyone can announce any number of names.
-            let keys = Set(chosen.map(\.key))
             state.errors = state.errors.filter { keys.contains($0.key) }
             state.successes = state.successes.filter { keys.contains($0.key) }
             state.sessions = state.sessions.filter { keys.contains($0.key) }
-            return chosen
+            return state.order.order(offered).map { state.told(of: peers[$0]) }
         }
+    }
+
+    /// The same candidates in the same order, with what has happened meanwhile.
+    func again(_ candidates: [Peer]) -> [Peer] {
+        state.withLock { state in candidates.map { state.told(of: $0) } }
     }
 
     private func isCandidate(_ service: FoundService) -> Bool {
@@ -93,12 +98,25 @@ final class GroupPeers: Sendable {
     func connected(to peer: Peer) {
         let now = time.wallSeconds()
         state.withLock {
-            ($0.last, $0.errors[peer.key], $0.successes[peer.key]) = (peer.key, nil, now)
+            $0.order.noteReached(peer.key)
+            ($0.errors[peer.key], $0.successes[peer.key]) = (nil, now)
         }
+        memory?.keep { state.withLock { $0.order.reached } }
     }
 
     func failed(_ peer: Peer, _ message: String) {
-        state.withLock { $0.errors[peer.key] = String(decoding: Array(message.utf8).prefix(Self.errorBytes), as: UTF8.self) }
+        state.withLock {
+            $0.order.hadTurn(peer.key)
+            $0.errors[peer.key] = String(decoding: Array(message.utf8).prefix(Self.errorBytes), as: UTF8.self)
+        }
+    }
+
+    /// The plugin took none of these. If they are only some of those that are announced, it is offered others the next time.
+    func passedOver(_ offered: [Peer]) {
+        guard offered.count >= GroupOrder.most else { return }
+        state.withLock { state in
+            for peer in offered { state.order.hadTurn(peer.key) }
+        }
     }
 
     /// A session is valid only at the server that created it.

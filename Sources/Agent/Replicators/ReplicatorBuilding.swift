@@ -72,6 +72,10 @@ package enum ReplicatorBuilding {
         if target.scheme != .serial, target.scheme != .exec { configuration.silenceIntervalSeconds = settings.silenceInterval.value }
         // Between databases of one agent nothing crosses a wire: a delta would only cost the work of making it.
         configuration.usesDeltas = target.scheme != .local && settings.deltaSync && policies.settings.usesDeltas(settings.database.value)
+        let reached = target.group.map { _ in
+            GroupMemory(dataFolder: policies.settings.data.value, replicator: settings.name.value, logger: logger.with("replicator", settings.name.value))
+        }
+        if let last = reached?.reached(by: target.text).first { configuration.wasLast(at: last) }
         let connector: any TransportConnector =
             if target.scheme == .local {
                 LocalConnector(
@@ -83,6 +87,7 @@ package enum ReplicatorBuilding {
                 try networkConnector(
                     settings, security, group: group, environment, logger,
                     ownPeer: target.group.flatMap { _ in PeerIdentifier.current(data: policies.settings.data.value, environment.random) },
+                    reached: reached,
                     choice: try settings.selectPeer.map { reference in
                         PeerChoice(
                             selector: try policies.peerSelector(reference, usedBy: "replicator \(settings.name.value) select_peer"), database: database.name,
@@ -98,18 +103,19 @@ package enum ReplicatorBuilding {
     ///
     /// - Parameters:
     ///   - ownPeer: this agent's id on the local network; for a group target.
+    ///   - reached: the listeners of the group that were reached, across restarts.
     ///   - choice: chooses a listener of the group, if a plugin does that.
     ///   - tokens: makes the tokens or sessions to log in with, if a plugin does.
     ///   - mayOpenSessions: false for a single connection, so that no session is left at the server.
     ///   - prefersVersions: whether the database already has version vectors.
     package static func networkConnector(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment, _ logger: Logger,
-        ownPeer: String?, choice: PeerChoice?, tokens: (any TokenSource)? = nil, mayOpenSessions: Bool = true, prefersVersions: @escaping @Sendable () -> Bool = { false }
+        ownPeer: String?, reached: GroupMemory? = nil, choice: PeerChoice?, tokens: (any TokenSource)? = nil, mayOpenSessions: Bool = true, prefersVersions: @escaping @Sendable () -> Bool = { false }
     ) throws -> any TransportConnector {
         let interfaces = settings.networkInterfaces.map(\.value)
         // Sessions belong to the server, whichever interface reaches it.
         let common = try client(settings, security, environment, tokens: tokens, mayOpenSessions: mayOpenSessions)
-        let peers = groupPeers(settings, ownPeer, environment)
+        let peers = groupPeers(settings, ownPeer, reached, environment)
         func connector(_ interface: String?) throws -> any TransportConnector {
             var client = common
             client.networkInterface = interface
@@ -165,11 +171,11 @@ package enum ReplicatorBuilding {
     }
 
     /// A replicator's state for a group, whatever the interface on which it is found; nil if the target is not a group.
-    private static func groupPeers(_ settings: ReplicatorSettings, _ own: String?, _ environment: Environment) -> GroupPeers? {
+    private static func groupPeers(_ settings: ReplicatorSettings, _ own: String?, _ reached: GroupMemory?, _ environment: Environment) -> GroupPeers? {
         let target = settings.target.value
         guard let group = target.group else { return nil }
         let pins = settings.pinnedServerCertificates.compactMap { pin in if case .publicKey(let text) = pin { text.value } else { nil } }
-        return GroupPeers(target: target.text, group: group, usesTLS: target.usesTLS, own: own, pins: Set(pins), time: environment.time)
+        return GroupPeers(target: target.text, group: group, usesTLS: target.usesTLS, own: own, pins: Set(pins), time: environment.time, memory: reached)
     }
 
     /// A CouchDB database, or one behind a server that speaks its protocol.

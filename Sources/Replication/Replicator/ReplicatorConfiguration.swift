@@ -111,6 +111,9 @@ public struct ReplicatorConfiguration: Sendable {
     /// For a target that leads to several remote databases: the one that was last reached; nil before the first, and for other targets.
     package var chosenRemote: String? { chosen.key }
 
+    /// For a target that leads to several remote databases: the one that was last reached before a restart. To be said before the replicator starts.
+    package func wasLast(at remote: String) { _ = chosen.choose(remote) }
+
     /// The configuration for a connection to this remote database, whichever is chosen later.
     func at(_ remote: String?) -> ReplicatorConfiguration {
         guard let remote else { return self }

@@ -87,7 +87,8 @@ extension Explanation {
             "observed_documents", "The on_documents hook of an observer is slower than its replicator, and 5,000 documents wait for it already: it is not told of further ones.",
             "Do less in the hook, such as counting what it is told of and looking at errors only; replication itself goes on."),
         Explanation(
-            "discovered_peers", "More than 64 listeners are announced as one of a group: a replicator considers those whose pin it names first, and passes over the rest.",
+            "discovered_peers",
+            "More than 64 listeners are announced as one of a group: a replicator tries 64 of them for one connection, first those that it reached before, and the rest the next time.",
             "Look with nightjar discover who announces so many: anybody on the local network can. Name the pins of those that are yours in pinned_server_certificate."),
         Explanation(
             "too_large_documents", "More than 1,000 documents of a remote's collection were larger than this agent accepts, mostly than limits: { memory } allows: those beyond are not remembered by name.",
