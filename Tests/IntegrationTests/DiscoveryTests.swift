@@ -209,6 +209,48 @@ struct DiscoveryTests {
         withExtendedLifetime(avahi) {}
     }
 
+    @Test("a conflict that waits for its resolver outlives the hub that it came from: once repaired, the resolver decides it, and the next hub gets the outcome")
+    func conflictOverAChange() async throws {
+        let (one, other) = try await LinkedMachine.pair("hub", "edge")
+        let avahi = try await (one.startAvahi(), other.startAvahi())
+        let (hubs, pins) = try await Self.startHubs(one, seenBy: other)
+        let edge = try await other.start(
+            Self.edge(ofGroup: pins, ", collections: { _default: { conflict_resolver: judge } }"),
+            files: ["plugins/judge.lua": "return { resolve = function(c) error('undecided') end }\n"])
+        let name = try await eventually("it has one of them") { try await Self.hub(of: edge) }
+        let taken = try #require(hubs[name])
+        let spare = try #require(hubs[name == "hub-a" ? "hub-b" : "hub-a"])
+        let base = try await edge.save("pump", "{\"side\":\"both\"}")
+        try await eventually("the base is at the hub") { try await taken.has("pump") }
+        try await edge.isSettled()
+        try await edge.post("/api/replicators/hub/stop")
+        try await edge.waits("stopped") { $0["activity"]?.asString == "stopped" }
+        try await edge.save("pump", "{\"_rev\":\"\(base)\",\"side\":\"edge\"}")
+        try await taken.save("pump", "{\"_rev\":\"\(base)\",\"side\":\"hub\"}")
+        try await edge.post("/api/replicators/hub/start")
+        try await eventually("the conflict is pending") { try await edge.database("main")["conflicts_pending"]?.asInt64 == 1 }
+
+        #expect(try await taken.stop().status == 0)
+        try await eventually("it has the other hub") {
+            let hub = try await Self.hub(of: edge)
+            return hub != nil && hub != name
+        }
+        #expect(try await edge.database("main")["conflicts_pending"]?.asInt64 == 1)
+        #expect(try await edge.field("side", of: "pump")?.asString == "edge")
+        try await edge.plugin(
+            "judge",
+            becomes: "return { resolve = function(c)\n  local m = nightjar.copy(c.remote_doc)\n  m.mine = c.local_doc.side\n  return m\nend }\n")
+        try await eventually("decided, and at the other hub") {
+            try await every(
+                edge.field("mine", of: "pump")?.asString == "edge", spare.field("side", of: "pump")?.asString == "hub",
+                spare.field("mine", of: "pump")?.asString == "edge")
+        }
+        #expect(try await edge.database("main")["conflicts_pending"]?.asInt64 == 0)
+        #expect(try await edge.stop().status == 0)
+        #expect(try await spare.stop().status == 0)
+        withExtendedLifetime(avahi) {}
+    }
+
     @Test("a plugin chooses the peer; while it fails there is no connection, and the status says why")
     func pluginChooses() async throws {
         let (one, other) = try await LinkedMachine.pair("hub", "edge")
