@@ -5,33 +5,40 @@ import Synchronization
 /// Accounts for the part of `limits.memory` that answers of a listener's CouchDB API use: a few requests at a time read documents, while there is
 /// memory for them, and what was read counts until the client has received it.
 ///
-/// If a request waits too long for memory, the answer whose client has left the most unread for the longest is cut; a client that reads is done by
-/// then. Memory for the request itself does not count as owed by the client, however long it is held: feeds waiting for changes hold such memory, and
-/// so do requests waiting for memory. If these use up all of it, further requests get a 503 and are asked to come back.
+/// If a request waits too long for memory, the answers whose clients have left the most unread for the longest are cut until there is enough; a client
+/// that reads is done by then. Memory for a request itself is owed by its client while there is something for the client to read, because it is held
+/// until that is read. Otherwise it is not, however long it is held: feeds waiting for changes hold such memory, and so do requests waiting for memory.
+/// If these use up all of it, further requests get a 503 and are asked to come back. Whoever needs little is served at once.
 package final class AnswerMemory: Sendable {
-    private struct Held {
-        var bytes: Int
-        /// Monotonic nanoseconds.
-        var since: UInt64
-        var cut: @Sendable () -> Void
+    /// What became of somebody for lack of memory.
+    package enum Shortage: Sendable {
+        /// An answer was cut, because its client did not read it.
+        case cut
+        /// A request was refused.
+        case refused
     }
 
-    private struct State {
-        /// Answers whose clients have not read everything.
-        var held: [ObjectIdentifier: Held] = [:]
-        /// Answers whose requests themselves take up memory.
-        var questions: Set<ObjectIdentifier> = []
+    /// What a request may read now.
+    private struct Grant {
+        var bytes: Int
+        /// Nil for a few bytes, for a request that is alone and needs no reservation, and while other work waits that could need all of the memory.
+        var room: MemoryBudget.Reservation?
     }
 
     private let budget: MemoryBudget
     private let time: any TimeSource
-    private let state = Mutex(State())
+    private let told: @Sendable (_ shortage: Shortage, _ origin: String) -> Void
+    private let holdings: Mutex<AnswerHoldings>
     private let readers = Turnstile(CouchLimits.readers)
     private let matchers = Turnstile(CouchLimits.matchers)
     private let writers = Turnstile(CouchLimits.writers)
     private let largeWriters = Turnstile(1)
 
-    package init(_ budget: MemoryBudget, time: any TimeSource) { (self.budget, self.time) = (budget, time) }
+    /// - Parameter told: called with the address whose request, or answer, it was.
+    package init(_ budget: MemoryBudget, time: any TimeSource, told: @escaping @Sendable (_ shortage: Shortage, _ origin: String) -> Void = { _, _ in }) {
+        (self.budget, self.time, self.told) = (budget, time, told)
+        holdings = Mutex(AnswerHoldings(share: budget.limit / CouchLimits.addressShare))
+    }
 
     /// What one answer holds, including its request; released when nobody refers to it any more.
     final class Answer: Sendable {
@@ -46,10 +53,11 @@ package final class AnswerMemory: Sendable {
         }
 
         private let memory: AnswerMemory
+        fileprivate let origin: String
         private let parts = Mutex(Parts())
         private let cut: @Sendable () -> Void
 
-        init(_ memory: AnswerMemory, cut: @escaping @Sendable () -> Void) { (self.memory, self.cut) = (memory, cut) }
+        init(_ memory: AnswerMemory, of origin: String, cut: @escaping @Sendable () -> Void) { (self.memory, self.origin, self.cut) = (memory, origin, cut) }
 
         deinit { memory.forget(ObjectIdentifier(self)) }
 
@@ -58,11 +66,19 @@ package final class AnswerMemory: Sendable {
         /// - Throws: ``HTTPError`` 503 naming the limit, if there is no memory within `couchdb_answer_wait`; `CancellationError` if the client has
         ///   disconnected.
         func reading<Value: Sendable>(_ bytes: Int, _ read: () async throws -> (Value, bytes: Int)) async throws -> Value {
-            let room = try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: true)
+            try await reading(bytes, orFew: false) { _ in try await read() }
+        }
+
+        /// Reads at most the given number of bytes. `read` is passed the number that it may read, and returns the actual one.
+        ///
+        /// - Parameter orFew: without memory for all of it, to read ``CouchLimits/smallAnswer`` at once instead of waiting.
+        /// - Throws: as ``reading(_:_:)``.
+        func reading<Value: Sendable>(_ bytes: Int, orFew: Bool, _ read: (_ bytes: Int) async throws -> (Value, bytes: Int)) async throws -> Value {
+            let grant = try await memory.begin(bytes, orFew: orFew, for: self, besideQuestions: true)
             defer { memory.readers.leave() }
-            let (value, count) = try await read()
+            let (value, count) = try await read(grant.bytes)
             // Released before the actual size is counted: counting both might evict somebody.
-            _ = consume room
+            _ = consume grant
             hold(count)
             return value
         }
@@ -76,9 +92,9 @@ package final class AnswerMemory: Sendable {
                 throw HTTPError(
                     413, "the request's values come to \(bytes) bytes in memory, more than half of limits.memory (\(memory.budget.limit) bytes): ask for fewer")
             }
-            let room = try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: false)
+            let grant = try await memory.begin(bytes, for: self, besideQuestions: false)
             defer { memory.readers.leave() }
-            _ = consume room
+            _ = consume grant
             reserveForRequest(bytes)
             return try read()
         }
@@ -103,19 +119,31 @@ package final class AnswerMemory: Sendable {
             change { ($0.page, $0.owed) = (bytes, isOwed ? bytes : 0) }
         }
 
+        /// The client has taken this many bytes of what there is for it to read.
+        func notePaid(_ bytes: Int) {
+            guard let share = parts.withLock({ $0.owed > 0 ? $0.share : nil }) else { return }
+            share.pay(bytes)
+            memory.pay(ObjectIdentifier(self), bytes)
+        }
+
         private func change(_ body: (inout Parts) -> Void) {
-            let held = parts.withLock { parts -> (owed: Int, question: Int)? in
+            let held = parts.withLock { parts -> (bytes: Int, owed: Int, question: Int)? in
                 body(&parts)
                 let bytes = parts.page + parts.question
+                // The request's own memory is held until the client has read the rest.
+                let owed = parts.owed > 0 ? parts.owed + parts.question : 0
                 if parts.share == nil {
                     // Most answers are this small, and not worth counting.
                     guard bytes > CouchLimits.smallAnswer else { return nil }
                     parts.share = memory.budget.share { [cut] standing in if standing == .evicted { cut() } }
                 }
-                if parts.share?.hold(bytes, owedByPeer: parts.owed) == .evicted { cut() }
-                return (parts.owed, parts.question)
+                if parts.share?.hold(bytes, owedByPeer: owed) == .evicted { cut() }
+                return (bytes, owed, parts.question)
             }
-            if let held { memory.note(ObjectIdentifier(self), held.owed, question: held.question, cut) }
+            guard let (bytes, owed, question) = held else { return }
+            let now = memory.time.monotonicNanoseconds()
+            let new = AnswerHoldings.Held(origin: origin, bytes: bytes, owed: owed, hasQuestion: question > 0, since: now, cut: cut)
+            memory.holdings.withLock { $0.note(ObjectIdentifier(self), new) }
         }
     }
 
@@ -139,66 +167,71 @@ package final class AnswerMemory: Sendable {
         return try await body()
     }
 
-    func answer(cut: @escaping @Sendable () -> Void) -> Answer { Answer(self, cut: cut) }
+    /// - Parameters:
+    ///   - origin: the client's address, for limits on one address.
+    ///   - cut: ends the answer before its client has read it.
+    func answer(of origin: String = "", cut: @escaping @Sendable () -> Void) -> Answer { Answer(self, of: origin, cut: cut) }
 
-    /// - Parameter besideQuestions: do not wait for the memory of other requests themselves if no answer is being read: those would not release it
-    ///   before they are answered.
-    /// - Returns: a reservation of the memory; nil for a request that is alone and needs none, and while other work is waiting that could need all of
-    ///   it.
-    private func begin(_ bytes: Int, for answer: ObjectIdentifier, besideQuestions: Bool) async throws -> MemoryBudget.Reservation? {
+    /// - Parameters:
+    ///   - orFew: without memory for all of it, to grant ``CouchLimits/smallAnswer`` at once.
+    ///   - besideQuestions: do not wait for the memory of other requests themselves if no answer is being read: those would not release it before they
+    ///     are answered.
+    private func begin(_ bytes: Int, orFew: Bool = false, for answer: Answer, besideQuestions: Bool) async throws -> Grant {
+        let (key, origin) = (ObjectIdentifier(answer), answer.origin)
         let start = time.monotonicNanoseconds()
+        defer { holdings.withLock { $0.stopWaiting(key) } }
         while true {
             await readers.enter()
             if Task.isCancelled {
                 readers.leave()
                 throw CancellationError()
             }
+            // What is not worth counting is not worth waiting for, either.
+            if bytes <= CouchLimits.smallAnswer { return Grant(bytes: bytes) }
+            let now = time.monotonicNanoseconds()
             // Memory that the answer itself holds is no reason to wait.
-            let isAlone = state.withLock { state in
-                state.held.keys.allSatisfy { $0 == answer } && (besideQuestions || state.questions.allSatisfy { $0 == answer })
+            let (isAlone, givesWay) = holdings.withLock { holdings in
+                (holdings.isAlone(key, besideQuestions: besideQuestions, now), holdings.givesWay(origin))
             }
-            if budget.isAwaited {
-                if budget.hasRoom(for: bytes) { return nil }
-            } else if let room = budget.reserveWithoutEviction(bytes) {
-                return room
-            }
-            if isAlone { return nil }
+            if !givesWay, let grant = grant(bytes) { return grant }
+            if isAlone { return Grant(bytes: bytes) }
+            if orFew { return Grant(bytes: CouchLimits.smallAnswer) }
             readers.leave()
-            let waited = time.monotonicNanoseconds() - start
+            let waited = now - start
             guard waited < CouchLimits.answerWait * 1_000_000 else {
+                told(.refused, origin)
                 throw HTTPError(
                     503, "requests and answers that clients have not read leave no room in limits.memory (\(budget.limit) bytes)", headers: ["Retry-After": "5"])
             }
-            if waited > CouchLimits.answerPatience * 1_000_000 { cutSlowest(but: answer) }
+            cutDebtors(for: bytes, of: answer, waited: waited)
             try await time.sleep(nanoseconds: 50_000_000)
         }
     }
 
-    private func note(_ answer: ObjectIdentifier, _ bytes: Int, question: Int, _ cut: @escaping @Sendable () -> Void) {
-        let now = time.monotonicNanoseconds()
-        state.withLock { state in
-            state.held[answer] = bytes > 0 ? Held(bytes: bytes, since: now, cut: cut) : nil
-            if question > 0 { state.questions.insert(answer) } else { state.questions.remove(answer) }
+    /// Nil without memory.
+    private func grant(_ bytes: Int) -> Grant? {
+        if budget.isAwaited { return budget.hasRoom(for: bytes) ? Grant(bytes: bytes) : nil }
+        guard let room = budget.reserveWithoutEviction(bytes) else { return nil }
+        return Grant(bytes: bytes, room: room)
+    }
+
+    /// Cuts answers that their clients do not read, until a request that waits has what it needs.
+    private func cutDebtors(for bytes: Int, of answer: Answer, waited: UInt64) {
+        let (now, lacking) = (time.monotonicNanoseconds(), budget.shortfall(for: bytes))
+        let cut = holdings.withLock { holdings in
+            holdings.wait(ObjectIdentifier(answer), of: answer.origin, for: bytes)
+            return holdings.cutting(for: ObjectIdentifier(answer), lacking: lacking, waited: waited, now)
+        }
+        for debtor in cut {
+            told(.cut, debtor.origin)
+            debtor.cut()
         }
     }
 
-    private func forget(_ answer: ObjectIdentifier) {
-        state.withLock { state in
-            state.held[answer] = nil
-            state.questions.remove(answer)
-        }
+    private func pay(_ answer: ObjectIdentifier, _ bytes: Int) {
+        let now = time.monotonicNanoseconds()
+        holdings.withLock { $0.pay(answer, bytes, now) }
     }
 
-    private func cutSlowest(but answer: ObjectIdentifier) {
-        let now = time.monotonicNanoseconds()
-        let cut = state.withLock { state in
-            func age(_ held: Held) -> UInt64 { now > held.since ? now - held.since : 0 }
-            let old = state.held.filter { $0.key != answer && age($0.value) > CouchLimits.answerPatience * 1_000_000 }
-            let most = old.max { Double($0.value.bytes) * Double(age($0.value)) < Double($1.value.bytes) * Double(age($1.value)) }
-            // Its memory is released when its connection is closed; until then the next wait picks a different answer.
-            if let most { state.held[most.key] = nil }
-            return most?.value.cut
-        }
-        cut?()
-    }
+    private func forget(_ answer: ObjectIdentifier) { holdings.withLock { $0.forget(answer) } }
 }

@@ -202,7 +202,7 @@ package struct CouchServer: Sendable {
         guard admitted.peer.mayUse(collection), let found = admitted.peer.database.collection(collection) else { throw CouchError.noDatabase() }
         await admitted.peer.database.noteBranchKeeper()
         return CouchCall(host: host, request: request, query: query, peer: admitted.peer.of(found.name), collection: found, admission: admitted.admission,
-            answer: host.memory.answer(cut: request.connection.cut))
+            answer: host.memory.answer(of: request.connection.origin, cut: request.connection.cut))
     }
 
     /// A database's name stands for its default collection; other collections are named `DATABASE.SCOPE.COLLECTION`.

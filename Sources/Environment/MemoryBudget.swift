@@ -44,6 +44,13 @@ public final class MemoryBudget: Sendable {
             owedByPeer = bytes
         }
 
+        /// The peer has taken this many bytes, of which the ones that it owes are a part.
+        mutating func pay(_ bytes: Int, _ now: UInt64) {
+            guard owedByPeer > 0 else { return }
+            let kept = 1 - min(1, Double(bytes) / Double(owedByPeer))
+            owesSince = now - min(now, UInt64(Double(age(now)) * kept))
+        }
+
         /// How much the peer owes, and for how long: a large document in transit weighs less than a small one that never ends. Time counts squared,
         /// so that a peer that makes progress with much stays rather than one that makes none with little.
         func weight(_ now: UInt64) -> Double {
@@ -164,6 +171,11 @@ public final class MemoryBudget: Sendable {
         return standing
     }
 
+    private func pay(_ number: Int, _ bytes: Int) {
+        let now = time.monotonicNanoseconds()
+        state.withLock { $0.holdings[number]?.pay(bytes, now) }
+    }
+
     /// How much of the budget may be in use when a connection allocates optional tools.
     private var toolMemoryThreshold: Int { limit / 2 }
 
@@ -274,6 +286,9 @@ public final class MemoryBudget: Sendable {
         public func hold(_ bytes: Int, owedByPeer: Int, spare: Int = 0) -> Standing {
             budget.set(number, bytes, owedByPeer: owedByPeer, spare: spare)
         }
+
+        /// The peer has taken this many bytes, although what the connection holds stays the same: what it owes becomes younger.
+        public func pay(_ bytes: Int) { budget.pay(number, bytes) }
 
         /// Whether the connection may allocate optional tools of this size; its next ``hold(_:owedByPeer:spare:)`` says whether it did.
         public func hasRoom(forTools bytes: Int) -> Bool { budget.hasRoom(forTools: bytes) }

@@ -24,8 +24,8 @@ import Testing
         let names = Mutex<[String]>([])
         let answers = Mutex<[String: AnswerMemory.Answer]>([:])
 
-        func answer(_ name: String, _ memory: AnswerMemory) -> AnswerMemory.Answer {
-            let answer = memory.answer { [self] in
+        func answer(_ name: String, of origin: String = "", _ memory: AnswerMemory) -> AnswerMemory.Answer {
+            let answer = memory.answer(of: origin) { [self] in
                 names.withLock { $0.append(name) }
                 _ = answers.withLock { $0.removeValue(forKey: name) }
             }
@@ -71,6 +71,106 @@ import Testing
         let inside = try await second.reading(30 << 20) { (budget.used, bytes: 2 << 20) }
         #expect(inside == 31 << 20 && budget.used == 3 << 20 && budget.takeHighest() == 31 << 20)
         withExtendedLifetime((first, second)) {}
+    }
+
+    @Test("what is small is read at once, whoever holds how much: as much of a larger page, too")
+    func small() async throws {
+        let time = QuickTime()
+        let (memory, cuts) = (AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time), Cuts())
+        for name in ["slow", "slower"] { cuts.answer(name, memory).hold(30 << 20) }
+        let (began, next) = (time.monotonicNanoseconds(), cuts.answer("next", memory))
+        let small = try await next.reading(CouchLimits.smallAnswer) { (true, bytes: 100) }
+        let few = try await next.reading(2 << 20, orFew: true) { bytes in (bytes, bytes: 100) }
+        #expect(small && few == CouchLimits.smallAnswer && time.monotonicNanoseconds() == began && cuts.all.isEmpty, "\(few), \(cuts.all)")
+        let large = try await cuts.answer("large", memory).reading(2 << 20) { (true, bytes: 0) }
+        #expect(large && cuts.all.count == 1, "\(cuts.all)")
+        let all = try await next.reading(2 << 20, orFew: true) { bytes in (bytes, bytes: 100) }
+        #expect(all == 2 << 20)
+    }
+
+    @Test("a request is owed by the client that does not read its answer, and as many are cut at once as it takes")
+    func owedRequests() async throws {
+        let time = QuickTime()
+        let (memory, cuts) = (AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time), Cuts())
+        for number in 0..<20 {
+            let answer = cuts.answer("\(number)", memory)
+            answer.reserveForRequest(2 << 20)
+            answer.hold(1 << 10)
+        }
+        time.pass(seconds: 10)
+        let (began, next) = (time.monotonicNanoseconds(), cuts.answer("next", memory))
+        _ = try await next.reading(30 << 20) { ((), bytes: 0) }
+        let waited = time.monotonicNanoseconds() - began
+        // 22 of the 40 MB have to go.
+        #expect((11...12).contains(cuts.all.count), "\(cuts.all)")
+        #expect(waited < (CouchLimits.answerPatience + 200) * 1_000_000, "\(waited)")
+    }
+
+    @Test("a client that reads on is not cut before one that reads nothing, though it has more to read")
+    func readsOn() async throws {
+        let time = QuickTime()
+        let (memory, cuts) = (AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time), Cuts())
+        let reader = cuts.answer("reader", memory)
+        reader.hold(22 << 20)
+        cuts.answer("idle", memory).hold(18 << 20)
+        for _ in 0..<11 {
+            time.pass(seconds: 1)
+            reader.notePaid(2 << 20)
+        }
+        _ = try await cuts.answer("next", memory).reading(20 << 20) { ((), bytes: 0) }
+        #expect(cuts.all == ["idle"], "\(cuts.all)")
+    }
+
+    @Test("answers to an address that holds too much are cut sooner, for another address that holds little")
+    func addresses() async throws {
+        // A request of the same address waits longer.
+        for (origin, limit) in [("127.0.0.2", CouchLimits.answerHaste), ("127.0.0.1", CouchLimits.answerPatience)] {
+            let time = QuickTime()
+            let (memory, cuts) = (AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time), Cuts())
+            for number in 0..<11 { cuts.answer("\(number)", of: "127.0.0.1", memory).hold(4 << 20) }
+            time.pass(seconds: 20)
+            let (began, next) = (time.monotonicNanoseconds(), cuts.answer("next", of: origin, memory))
+            _ = try await next.reading(8 << 20) { ((), bytes: 0) }
+            let waited = (time.monotonicNanoseconds() - began) / 1_000_000
+            #expect(cuts.all.count == 1 && cuts.all != ["next"] && waited > limit && waited < limit + 200, "\(origin): \(cuts.all) after \(waited) ms")
+        }
+    }
+
+    @Test("an address that holds too much lets another one go first, unless that wants more than its share, too")
+    func givesWay() {
+        final class Key {}
+        let (much, little) = (Key(), Key())
+        var holdings = AnswerHoldings(share: 8)
+        holdings.note(ObjectIdentifier(much), .init(origin: "much", bytes: 9, owed: 9, hasQuestion: false, since: 0, cut: {}))
+        #expect(!holdings.givesWay("much"))
+        holdings.wait(ObjectIdentifier(little), of: "little", for: 8)
+        #expect(holdings.givesWay("much") && !holdings.givesWay("little"))
+        holdings.wait(ObjectIdentifier(little), of: "little", for: 9)
+        #expect(!holdings.givesWay("much"))
+        holdings.wait(ObjectIdentifier(little), of: "little", for: 8)
+        holdings.note(ObjectIdentifier(much), .init(origin: "much", bytes: 8, owed: 8, hasQuestion: false, since: 0, cut: {}))
+        #expect(!holdings.givesWay("much"))
+        holdings.stopWaiting(ObjectIdentifier(little))
+        #expect(!holdings.givesWay("much"))
+        withExtendedLifetime((much, little)) {}
+    }
+
+    @Test("the listener is told whose answers are cut, and whose requests are refused")
+    func told() async throws {
+        let time = QuickTime()
+        let (found, cuts) = (Cuts(), Cuts())
+        let memory = AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time) { shortage, origin in
+            found.names.withLock { $0.append("\(shortage) \(origin)") }
+        }
+        for name in ["slow", "slower"] { cuts.answer(name, of: "127.0.0.1", memory).hold(22 << 20) }
+        time.pass(seconds: 10)
+        _ = try await cuts.answer("next", of: "127.0.0.2", memory).reading(8 << 20) { ((), bytes: 0) }
+        let feeds = [cuts.answer("feed", memory), cuts.answer("other feed", memory)]
+        for feed in feeds { feed.reserveForRequest(20 << 20) }
+        time.pass(seconds: 10)
+        _ = await #expect(throws: HTTPError.self) { try await cuts.answer("last", of: "127.0.0.3", memory).asking(10 << 20) {} }
+        #expect(found.all == ["cut 127.0.0.1", "cut 127.0.0.1", "refused 127.0.0.3"], "\(found.all)")
+        withExtendedLifetime(feeds) {}
     }
 
     @Test("large requests do not cut each other off: one for which there is no room comes back later")

@@ -13,19 +13,22 @@ import Testing
 @Suite struct RequestMemoryTests {
     /// CouchDB's API for one database, without a socket.
     private final class Served: Sendable {
-        let budget = MemoryBudget(limit: 64 << 20)
+        let budget: MemoryBudget
+        let memory: AnswerMemory
         private let folder: TemporaryFolder
         private let database: Database
         private let server: CouchServer
 
         init() throws {
+            budget = MemoryBudget(limit: 64 << 20)
+            memory = AnswerMemory(budget, time: SystemTime())
             folder = try TemporaryFolder()
             database = try Database.open(folder: folder.path("main.nightjar"), name: "main")
             let peer = PassiveConfiguration(listener: "edge", database: database)
             let nobody = HTTPError(401, "nobody")
             server = CouchServer(
                 CouchHost(
-                    version: "1", uuid: "u", environment: .system, logger: Logger(label: "test"), memory: AnswerMemory(budget, time: SystemTime()),
+                    version: "1", uuid: "u", environment: .system, logger: Logger(label: "test"), memory: memory,
                     databases: ["main"], admit: { _, _ in CouchHost.Admitted(peer) }, authenticate: { _ in throw nobody },
                     session: { _ in throw nobody }, filter: { _, _ in throw nobody }))
         }
@@ -54,6 +57,25 @@ import Testing
         pipe.end(.success(()))
         #expect(try await answer.value == 201)
         try await eventually("its memory is given back") { served.budget.used == 0 }
+    }
+
+    @Test("small documents are read at once, while answers that nobody reads hold the memory")
+    func small() async throws {
+        let served = try Served()
+        func ask(_ method: String, _ target: String, _ body: String = "") async throws -> HTTPResponse {
+            let pipe = BodyPipe { _ in }
+            if !body.isEmpty { pipe.push(ByteBuffer(string: body)) }
+            pipe.end(.success(()))
+            return try await served.respond(method, target, "application/json", pipe)
+        }
+        #expect(try await ask("PUT", "/main/doc", "{\"a\":1}").status == 201)
+        let unread = (0..<2).map { _ in served.memory.answer { Issue.record("an answer is cut") } }
+        for answer in unread { answer.hold(30 << 20) }
+        for target in ["/main/doc", "/main/doc?revs=true&open_revs=all", "/main/_changes?include_docs=true", "/main/_changes?style=all_docs"] {
+            #expect(try await ask("GET", target).status == 200, "\(target)")
+        }
+        #expect(try await ask("PUT", "/main/other", "{}").status == 201)
+        withExtendedLifetime(unread) {}
     }
 
     @Test("a batch of unknown length counts while it comes")

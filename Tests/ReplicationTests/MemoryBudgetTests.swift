@@ -99,6 +99,22 @@ import Testing
         }
     }
 
+    @Test func whoTakesItPieceByPieceStaysThoughAsMuchIsHeldForIt() {
+        let budget = budget()
+        let (reader, toldReader) = join(budget)
+        let (idle, toldIdle) = join(budget)
+        let (last, _) = join(budget)
+        _ = reader.hold(4 * megabyte, owedByPeer: 4 * megabyte)
+        _ = idle.hold(3 * megabyte, owedByPeer: 3 * megabyte)
+        for _ in 0..<10 {
+            clock.go(2)
+            reader.pay(2 * megabyte)
+        }
+        #expect(budget.used == 7 * megabyte)
+        #expect(last.hold(3 * megabyte, owedByPeer: 0) != .evicted)
+        #expect(toldIdle.all.contains(.evicted) && !toldReader.all.contains(.evicted))
+    }
+
     @Test func whoOwesTheMostForTheLongestGivesWay() {
         let budget = budget()
         let (old, toldOld) = join(budget)

@@ -33,19 +33,19 @@ enum ChangesFeed {
         case .normal, .longpoll:
             // A feed that waits must not hold memory for compression.
             let packing = question.feed == .normal ? call.packing : nil
-            return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs, packing: packing) { writer in
+            return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs, packing: packing, keeping: call.answer) { writer in
                 do { try await list(call, reading, opening, from: start, &writer) } catch let error as SelectorError {
                     try await writer.write(inPlaceOfTheRest: error)
                 }
             }
         case .continuous:
-            return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs) { writer in
+            return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs, keeping: call.answer) { writer in
                 do { try await stream(call, reading, opening, from: start, &writer) } catch let error as SelectorError {
                     try await writer.write("{\(PieceWriter.members(error))}\n")
                 }
             }
         case .eventsource:
-            return .pieces(type: "text/event-stream", headers: ["Cache-Control": "no-cache"], call.database.blobs) { writer in
+            return .pieces(type: "text/event-stream", headers: ["Cache-Control": "no-cache"], call.database.blobs, keeping: call.answer) { writer in
                 do { try await stream(call, reading, opening, from: start, &writer) } catch let error as SelectorError {
                     try await writer.write("event: error\ndata: {\(PieceWriter.members(error))}\n\n")
                 }

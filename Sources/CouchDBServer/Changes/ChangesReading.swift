@@ -129,11 +129,46 @@ struct ChangesReading: Sendable {
             call.answer.hold(kept + found.0.rows.reduce(0) { $0 + $1.bytes })
             return found
         }
+        if let found = try await fewCounted(from: place, limit: limit, beside: kept) { return found }
         return try await call.answer.reading(2 * CouchLimits.pageBytes) {
             let found = try await read(from: place, limit: limit)
             return (found, kept + 2 * found.0.rows.reduce(0) { $0 + $1.bytes })
         }
     }
+
+    /// A page, or, while there is no memory for one, the few small rows that come first; nil if these have to wait for memory.
+    private func fewCounted(from place: ChannelPlace, limit: Int, beside kept: Int) async throws -> (ChangesPage, [ChannelPlace])? {
+        // Of the others it is expensive to find out in advance how large they are.
+        guard question.ids == nil, !question.isEmpty, call.peer.channelPeer == nil else { return nil }
+        return try await call.answer.reading(2 * CouchLimits.pageBytes, orFew: true) { bytes -> ((ChangesPage, [ChannelPlace])?, bytes: Int) in
+            var limit = limit
+            if bytes < 2 * CouchLimits.pageBytes {
+                guard let few = try await fewRows(after: place, limit: limit, bytes: bytes / 2) else { return (nil, kept) }
+                limit = min(limit, few)
+            }
+            let found = try await read(from: place, limit: limit)
+            return (found, kept + 2 * found.0.rows.reduce(0) { $0 + $1.bytes })
+        }
+    }
+
+    /// How many of the next rows are no larger than this together; nil if the first one is.
+    private func fewRows(after place: ChannelPlace, limit: Int, bytes: Int) async throws -> Int? {
+        let (collection, needsBodies) = (call.collection, needsBodies)
+        return try await call.database.read { transaction -> Int? in
+            let rows = try transaction.changes(
+                collection, since: place.sequence, limit: min(limit, CouchLimits.fewRows), includeBodies: false, maxBytes: bytes)
+            var (count, sum) = (0, 0)
+            for row in rows {
+                sum += Self.bytesPerRow + row.treeMemorySize + (needsBodies ? row.bodySize : 0)
+                guard sum <= bytes else { break }
+                count += 1
+            }
+            return rows.isEmpty ? 1 : count == 0 ? nil : count
+        }
+    }
+
+    /// What a row with short names takes up beside its document.
+    private static let bytesPerRow = 256
 
     /// Includes the position just before each row.
     private func read(from place: ChannelPlace, limit: Int) async throws -> (ChangesPage, [ChannelPlace]) {

@@ -11,8 +11,12 @@ struct PieceWriter {
     let blobs: BlobStore
     private var gathered = ByteBuffer()
     private let gzip: Gzip?
+    private let answer: AnswerMemory.Answer?
 
-    init(_ writer: ResponseBodyWriter, _ blobs: BlobStore, gzip: Gzip? = nil) { (self.writer, self.blobs, self.gzip) = (writer, blobs, gzip) }
+    /// - Parameter answer: is told what the client has taken.
+    init(_ writer: ResponseBodyWriter, _ blobs: BlobStore, gzip: Gzip? = nil, paying answer: AnswerMemory.Answer? = nil) {
+        (self.writer, self.blobs, self.gzip, self.answer) = (writer, blobs, gzip, answer)
+    }
 
     mutating func write(_ bytes: some Sequence<UInt8>) async throws {
         gathered.writeBytes(bytes)
@@ -56,8 +60,13 @@ struct PieceWriter {
         guard gathered.readableBytes > 0 else { return }
         let piece = gathered
         gathered = ByteBuffer()
-        guard let gzip else { return try await writer.write(piece) }
-        try await writer.write(ByteBuffer(bytes: gzip.pack(Array(piece.readableBytesView))))
+        if let gzip {
+            try await writer.write(ByteBuffer(bytes: gzip.pack(Array(piece.readableBytesView))))
+        } else {
+            try await writer.write(piece)
+        }
+        // Writing waits for a client whose connection's buffers are full.
+        answer?.notePaid(piece.readableBytes)
     }
 
     /// Ends the answer.
@@ -88,7 +97,7 @@ extension HTTPResponse {
     ///
     /// - Parameters:
     ///   - packing: nil to send it uncompressed.
-    ///   - answer: memory held for it, unless `produce` refers to it itself. It counts until the client's socket has taken everything.
+    ///   - answer: memory held for it. It counts until the client's socket has taken everything.
     static func pieces(
         status: Int = 200, type: String = "application/json", headers: HeaderList = [:], length: Int? = nil, _ blobs: BlobStore, packing: AnswerMemory? = nil,
         keeping answer: AnswerMemory.Answer? = nil,
@@ -101,7 +110,7 @@ extension HTTPResponse {
         if packer != nil { headers.set("Content-Encoding", "gzip") }
         if packing != nil { headers.add("Vary", "Accept-Encoding") }
         return .stream(status: status, headers: headers, length: length) { writer in
-            var pieces = PieceWriter(writer, blobs, gzip: packer)
+            var pieces = PieceWriter(writer, blobs, gzip: packer, paying: answer)
             try await produce(&pieces)
             try await pieces.finish()
             withExtendedLifetime(answer) {}

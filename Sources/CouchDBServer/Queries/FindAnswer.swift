@@ -18,7 +18,7 @@ struct FindAnswer: Sendable {
         try await DocumentReading(call: call).prepare()
         let asked = Self(call: call, question: question, plan: try await FindPlan(question, call))
         let beginning = try await asked.beginning()
-        return .pieces(call.database.blobs, packing: call.packing) { writer in try await asked.write(beginning, &writer) }
+        return .pieces(call.database.blobs, packing: call.packing, keeping: call.answer) { writer in try await asked.write(beginning, &writer) }
     }
 
     private init(call: CouchCall, question: FindQuestion, plan: FindPlan) {

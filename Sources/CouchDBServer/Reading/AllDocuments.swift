@@ -78,7 +78,7 @@ struct AllDocuments: Sendable {
         let asked = try Self(call, query)
         if asked.coversOnlyDesigns { return try await DesignDocumentList.answer(call, asked) }
         try await DocumentReading(call: call).prepare()
-        return .pieces(call.database.blobs, packing: call.packing) { writer in
+        return .pieces(call.database.blobs, packing: call.packing, keeping: call.answer) { writer in
             try await asked.write(&writer)
             try await writer.write("\n")
         }
@@ -89,7 +89,7 @@ struct AllDocuments: Sendable {
         let all = try await several(call)
         try await DocumentReading(call: call).prepare()
         let designs = all.contains(where: \.coversOnlyDesigns) ? try await DesignDocumentList(call) : nil
-        return .pieces(call.database.blobs, packing: call.packing) { writer in
+        return .pieces(call.database.blobs, packing: call.packing, keeping: call.answer) { writer in
             try await writer.write("{\"results\":[")
             for (index, query) in all.enumerated() {
                 if index > 0 { try await writer.write(",\n") }

@@ -28,7 +28,7 @@ enum BulkGet {
         try await reading.prepare()
         let base = form
         let type = media.flatMap { parts?.type($0) } ?? "application/json"
-        return .pieces(type: type, call.database.blobs, packing: parts == nil ? call.packing : nil) { writer in
+        return .pieces(type: type, call.database.blobs, packing: parts == nil ? call.packing : nil, keeping: call.answer) { writer in
             var output = Output(parts)
             try await output.begin(&writer)
             var rest = asked[...]

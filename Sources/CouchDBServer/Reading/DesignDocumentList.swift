@@ -19,7 +19,7 @@ struct DesignDocumentList: Sendable {
 
     static func answer(_ call: CouchCall, _ asked: AllDocuments) async throws -> HTTPResponse {
         let list = try await Self(call)
-        return .pieces(call.database.blobs) { writer in
+        return .pieces(call.database.blobs, keeping: call.answer) { writer in
             try await list.write(asked, &writer)
             try await writer.write("\n")
         }
@@ -29,7 +29,7 @@ struct DesignDocumentList: Sendable {
     static func queries(_ call: CouchCall) async throws -> HTTPResponse {
         let asked = try await AllDocuments.several(call)
         let list = try await Self(call)
-        return .pieces(call.database.blobs) { writer in
+        return .pieces(call.database.blobs, keeping: call.answer) { writer in
             try await writer.write("{\"results\":[")
             for (index, each) in asked.enumerated() {
                 if index > 0 { try await writer.write(",") }

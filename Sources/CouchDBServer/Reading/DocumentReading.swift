@@ -89,10 +89,11 @@ struct DocumentReading: Sendable {
         // The client has received the previous page.
         call.answer.hold(kept)
         try await call.requireAdmission()
-        var allowed = CouchLimits.pageBytes
+        var needed: Int?
         while true {
-            let room = allowed
-            let page = try await call.answer.reading(2 * room) { () -> (Page, bytes: Int) in
+            // While there is no memory for a whole page, small documents come at once, a few at a time.
+            let page = try await call.answer.reading(2 * (needed ?? CouchLimits.pageBytes), orFew: needed == nil) { bytes -> (Page, bytes: Int) in
+                let room = bytes / 2
                 let read = try await call.database.read { transaction in
                     let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
                     var found: [FoundDocument] = []
@@ -129,7 +130,7 @@ struct DocumentReading: Sendable {
             try Task.checkCancellation()
             switch page {
             case .found(let documents): return try await judged(try await droppingMissingBlobs(documents))
-            case .needs(let bytes): allowed = bytes
+            case .needs(let bytes): needed = bytes
             }
         }
     }

@@ -17,7 +17,7 @@ struct LocalDocumentList: Sendable {
         if call.request.method == "POST" { query = CouchQuery(body: try await call.jsonObject(isOptional: true), over: query) }
         let asked = try AllDocuments(call, query)
         let list = Self(call)
-        return .pieces(call.database.blobs, packing: call.packing) { writer in
+        return .pieces(call.database.blobs, packing: call.packing, keeping: call.answer) { writer in
             try await list.write(asked, &writer)
             try await writer.write("\n")
         }
@@ -27,7 +27,7 @@ struct LocalDocumentList: Sendable {
     static func queries(_ call: CouchCall) async throws -> HTTPResponse {
         let asked = try await AllDocuments.several(call)
         let list = Self(call)
-        return .pieces(call.database.blobs, packing: call.packing) { writer in
+        return .pieces(call.database.blobs, packing: call.packing, keeping: call.answer) { writer in
             try await writer.write("{\"results\":[")
             for (index, each) in asked.enumerated() {
                 if index > 0 { try await writer.write(",\n") }
