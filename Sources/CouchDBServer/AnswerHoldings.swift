@@ -32,14 +32,10 @@ struct AnswerHoldings {
         var since: UInt64
     }
 
-    /// What one address may hold while other addresses that hold less wait.
-    private let share: Int
     private var held: [ObjectIdentifier: Held] = [:]
     private var waiting: [ObjectIdentifier: Waiting] = [:]
     /// Answers that were cut, whose memory is released when their connections are closed.
     private var leaving: [ObjectIdentifier: Leaving] = [:]
-
-    init(share: Int) { self.share = share }
 
     mutating func note(_ answer: ObjectIdentifier, _ new: Held) { held[answer] = new.bytes > 0 ? new : nil }
 
@@ -69,18 +65,21 @@ struct AnswerHoldings {
         held.allSatisfy { key, held in key == answer || held.owed == 0 && (besideQuestions || !held.hasQuestion) } && stillLeaving(now) == 0
     }
 
-    /// Whether a request lets others go first: its address holds more than its share, and one that holds less waits.
-    func givesWay(_ origin: String) -> Bool {
+    /// Whether a request lets others go first: its address holds and wants more than its share, and one that is content with its share waits.
+    ///
+    /// - Parameter share: what one address may hold while others wait.
+    func givesWay(_ answer: ObjectIdentifier, of origin: String, for bytes: Int, share: Int) -> Bool {
         guard waiting.values.contains(where: { $0.origin != origin }) else { return false }
-        let sums = sums()
-        return sums[origin, default: 0] > share && waiting.values.contains { $0.origin != origin && isModest($0, sums) }
+        let wants = wants()
+        let own = wants[origin, default: 0] + (waiting[answer] == nil ? bytes : 0)
+        return own > share && waiting.values.contains { $0.origin != origin && wants[$0.origin, default: 0] <= share }
     }
-
-    /// Its address holds no more than its share, even with what it waits for.
-    private func isModest(_ waiting: Waiting, _ sums: [String: Int]) -> Bool { sums[waiting.origin, default: 0] + waiting.bytes <= share }
 
     /// What each address holds.
     private func sums() -> [String: Int] { held.values.reduce(into: [:]) { $0[$1.origin, default: 0] += $1.bytes } }
+
+    /// What each address holds and waits for.
+    private func wants() -> [String: Int] { waiting.values.reduce(into: sums()) { $0[$1.origin, default: 0] += $1.bytes } }
 
     /// Memory of answers that were cut just now. One whose memory is not released soon no longer counts: others are then cut instead.
     private func stillLeaving(_ now: UInt64) -> Int {
@@ -93,11 +92,12 @@ struct AnswerHoldings {
     /// - Parameters:
     ///   - lacking: the bytes that it lacks.
     ///   - waited: for how long it has waited, in nanoseconds.
-    mutating func cutting(for answer: ObjectIdentifier, lacking: Int, waited: UInt64, _ now: UInt64) -> [Held] {
+    ///   - share: what one address may hold while others wait.
+    mutating func cutting(for answer: ObjectIdentifier, lacking: Int, waited: UInt64, share: Int, _ now: UInt64) -> [Held] {
         var lacking = lacking - stillLeaving(now)
         guard lacking > 0, waited > CouchLimits.answerHaste * 1_000_000, let request = waiting[answer] else { return [] }
         var sums = sums()
-        let isModest = isModest(request, sums)
+        let isModest = wants()[request.origin, default: 0] <= share
         let (haste, patience) = (CouchLimits.answerHaste * 1_000_000, CouchLimits.answerPatience * 1_000_000)
         var chosen: [Held] = []
         for candidate in candidates(but: answer, now) where lacking > 0 {

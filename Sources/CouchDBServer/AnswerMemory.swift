@@ -28,7 +28,7 @@ package final class AnswerMemory: Sendable {
     private let budget: MemoryBudget
     private let time: any TimeSource
     private let told: @Sendable (_ shortage: Shortage, _ origin: String) -> Void
-    private let holdings: Mutex<AnswerHoldings>
+    private let holdings = Mutex(AnswerHoldings())
     private let readers = Turnstile(CouchLimits.readers)
     private let matchers = Turnstile(CouchLimits.matchers)
     private let writers = Turnstile(CouchLimits.writers)
@@ -37,7 +37,6 @@ package final class AnswerMemory: Sendable {
     /// - Parameter told: called with the address whose request, or answer, it was.
     package init(_ budget: MemoryBudget, time: any TimeSource, told: @escaping @Sendable (_ shortage: Shortage, _ origin: String) -> Void = { _, _ in }) {
         (self.budget, self.time, self.told) = (budget, time, told)
-        holdings = Mutex(AnswerHoldings(share: budget.limit / CouchLimits.addressShare))
     }
 
     /// What one answer holds, including its request; released when nobody refers to it any more.
@@ -188,13 +187,15 @@ package final class AnswerMemory: Sendable {
             }
             // What is not worth counting is not worth waiting for, either.
             if bytes <= CouchLimits.smallAnswer { return Grant(bytes: bytes) }
-            let now = time.monotonicNanoseconds()
+            let (now, share) = (time.monotonicNanoseconds(), addressShare)
             // Memory that the answer itself holds is no reason to wait.
             let (isAlone, givesWay) = holdings.withLock { holdings in
-                (holdings.isAlone(key, besideQuestions: besideQuestions, now), holdings.givesWay(origin))
+                (holdings.isAlone(key, besideQuestions: besideQuestions, now), holdings.givesWay(key, of: origin, for: bytes, share: share))
             }
-            if !givesWay, let grant = grant(bytes) { return grant }
-            if isAlone { return Grant(bytes: bytes) }
+            if !givesWay {
+                if let grant = grant(bytes) { return grant }
+                if isAlone { return Grant(bytes: bytes) }
+            }
             if orFew { return Grant(bytes: CouchLimits.smallAnswer) }
             readers.leave()
             let waited = now - start
@@ -208,6 +209,9 @@ package final class AnswerMemory: Sendable {
         }
     }
 
+    /// What answers to one address may take up while requests of others wait.
+    private var addressShare: Int { budget.unrestricted / CouchLimits.addressShare }
+
     /// Nil without memory.
     private func grant(_ bytes: Int) -> Grant? {
         if budget.isAwaited { return budget.hasRoom(for: bytes) ? Grant(bytes: bytes) : nil }
@@ -217,10 +221,10 @@ package final class AnswerMemory: Sendable {
 
     /// Cuts answers that their clients do not read, until a request that waits has what it needs.
     private func cutDebtors(for bytes: Int, of answer: Answer, waited: UInt64) {
-        let (now, lacking) = (time.monotonicNanoseconds(), budget.shortfall(for: bytes))
+        let (now, lacking, share) = (time.monotonicNanoseconds(), budget.shortfall(for: bytes), addressShare)
         let cut = holdings.withLock { holdings in
             holdings.wait(ObjectIdentifier(answer), of: answer.origin, for: bytes)
-            return holdings.cutting(for: ObjectIdentifier(answer), lacking: lacking, waited: waited, now)
+            return holdings.cutting(for: ObjectIdentifier(answer), lacking: lacking, waited: waited, share: share, now)
         }
         for debtor in cut {
             told(.cut, debtor.origin)

@@ -55,11 +55,11 @@ enum CouchLimits {
     static let answerWait: UInt64 = 30_000
     /// `couchdb_answer_patience`: milliseconds after which an answer may be cut for requests that wait.
     static let answerPatience: UInt64 = 5_000
-    /// `couchdb_answer_haste`: the same for answers to an address that holds more than its share, for requests of one that holds less.
+    /// `couchdb_answer_haste`: the same for answers to an address that holds more than its share, for requests of one that wants less.
     static let answerHaste: UInt64 = 1_000
-    /// `couchdb_address_share`: the part of `limits.memory` that answers to one address may take up while requests of others wait: an eighth. Up to
-    /// five eighths are there for all answers together.
-    static let addressShare = 8
+    /// `couchdb_address_share`: the part of the memory for all answers that those to one address may take up while requests of others wait: a quarter.
+    /// All answers together may take up five eighths of `limits.memory`, and less if the process uses memory that is not accounted for.
+    static let addressShare = 4
     /// An answer with fewer bytes is not worth counting.
     static let smallAnswer = 16 << 10
     /// Rows of a feed that are read at once while there is no memory for a page.

@@ -95,6 +95,9 @@ extension MemoryBudget {
     /// Whether this much more would cause no restrictions.
     public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= calm($0) } }
 
+    /// Up to how many bytes in use there are no restrictions.
+    public var unrestricted: Int { state.withLock { calm($0) } }
+
     /// How many bytes others have to release before this much more would cause no restrictions.
     public func shortfall(for bytes: Int) -> Int { state.withLock { max(0, $0.used + bytes - calm($0)) } }
 

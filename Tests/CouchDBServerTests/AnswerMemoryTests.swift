@@ -136,23 +136,28 @@ import Testing
         }
     }
 
-    @Test("an address that holds too much lets another one go first, unless that wants more than its share, too")
+    @Test("an address that holds and wants too much lets another one go first, unless that wants more than its share, too")
     func givesWay() {
         final class Key {}
-        let (much, little) = (Key(), Key())
-        var holdings = AnswerHoldings(share: 8)
-        holdings.note(ObjectIdentifier(much), .init(origin: "much", bytes: 9, owed: 9, hasQuestion: false, since: 0, cut: {}))
-        #expect(!holdings.givesWay("much"))
-        holdings.wait(ObjectIdentifier(little), of: "little", for: 8)
-        #expect(holdings.givesWay("much") && !holdings.givesWay("little"))
-        holdings.wait(ObjectIdentifier(little), of: "little", for: 9)
-        #expect(!holdings.givesWay("much"))
-        holdings.wait(ObjectIdentifier(little), of: "little", for: 8)
-        holdings.note(ObjectIdentifier(much), .init(origin: "much", bytes: 8, owed: 8, hasQuestion: false, since: 0, cut: {}))
-        #expect(!holdings.givesWay("much"))
-        holdings.stopWaiting(ObjectIdentifier(little))
-        #expect(!holdings.givesWay("much"))
-        withExtendedLifetime((much, little)) {}
+        let (old, new, other) = (Key(), Key(), Key())
+        var holdings = AnswerHoldings()
+        func givesWay(_ bytes: Int) -> Bool { holdings.givesWay(ObjectIdentifier(new), of: "much", for: bytes, share: 8) }
+        holdings.note(ObjectIdentifier(old), .init(origin: "much", bytes: 6, owed: 6, hasQuestion: false, since: 0, cut: {}))
+        #expect(!givesWay(3))
+        holdings.wait(ObjectIdentifier(other), of: "little", for: 8)
+        #expect(givesWay(3) && !givesWay(2))
+        #expect(!holdings.givesWay(ObjectIdentifier(other), of: "little", for: 8, share: 8))
+        holdings.wait(ObjectIdentifier(other), of: "little", for: 9)
+        #expect(!givesWay(3))
+        // What waits already is not counted twice.
+        holdings.wait(ObjectIdentifier(other), of: "little", for: 1)
+        holdings.wait(ObjectIdentifier(new), of: "much", for: 2)
+        #expect(!givesWay(2))
+        holdings.wait(ObjectIdentifier(new), of: "much", for: 3)
+        #expect(givesWay(3))
+        holdings.stopWaiting(ObjectIdentifier(other))
+        #expect(!givesWay(3))
+        withExtendedLifetime((old, new, other)) {}
     }
 
     @Test("the listener is told whose answers are cut, and whose requests are refused")

@@ -24,6 +24,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case databaseCopied = "database_copied"
     case listenerWaiting = "listener_waiting"
     case connectionsRefused = "connections_refused"
+    case answersUnread = "answers_unread"
     case hiddenConflicts = "hidden_conflicts"
     case replicatorStopped = "replicator_stopped"
     case replicatorFailing = "replicator_failing"
@@ -62,7 +63,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // Anything that a peer or a stranger can cause alone belongs here: otherwise they could make the agent report itself unhealthy.
         case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .hiddenConflicts:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .answersUnread, .hiddenConflicts:
             .attention
         }
     }
@@ -71,7 +72,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     var isLogged: Bool {
         switch self {
         case .diskNearlyFull, .channelsOutdated, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted, .peerUnanswered,
-            .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails, .nobodyCanLogIn: true
+            .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails, .nobodyCanLogIn, .answersUnread: true
         default: false
         }
     }

@@ -220,6 +220,19 @@ extension Agent {
         }
     }
 
+    /// Clients of CouchDB's API that do not read what they asked for, so that others wait for memory.
+    private static func unreadAnswers(of listener: PeerListener, _ subject: String) -> [Attention] {
+        guard let shortage = listener.answerShortages.current(now: listener.time.wallSeconds()) else { return [] }
+        let cut = shortage.address.map { "\(Plural.count(shortage.cut, "answer")) cut, the last one to \($0)" }
+        let refused = shortage.refused > 0 ? "\(Plural.count(shortage.refused, "request")) refused" : nil
+        return [
+            Attention(
+                .answersUnread, subject, since: shortage.since,
+                "clients do not read their answers, and others wait for memory (limits.memory): \([cut, refused].compactMap(\.self).joined(separator: "; "))",
+                remedy: "find out which clients stop reading, and why; if they only read slowly, let them ask for less at once, or raise limits: { memory } and restart")
+        ]
+    }
+
     /// Otherwise nobody here would notice: the peers give these documents up.
     private static func tooLargePushes(of listener: PeerListener, _ subject: String, now: Int64) -> [Attention] {
         let found = listener.refusals.tooLarge(now: now)
@@ -278,6 +291,7 @@ extension Agent {
                         + "\(key.peer): \(first.error)", remedy: "fix the cause at the peer; nightjar status --json lists them (refused_by_peers)"))
         }
         list += Self.refusedConnections(of: listener, subject)
+        list += Self.unreadAnswers(of: listener, subject)
         list += listener.guessAttention(subject)
         // Strangers can cause this with names of their choice, so it is reported, but the agent does not count as unhealthy.
         let place = "\(subject) authenticator: "

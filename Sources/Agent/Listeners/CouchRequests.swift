@@ -14,9 +14,10 @@ extension PeerListener {
     func startCouch() {
         guard settings.couchDB else { return }
         let names = settings.databases.map(\.value)
+        let memory = AnswerMemory(memory, time: environment.time) { [answerShortages, time] in answerShortages.note($0, from: $1, now: time.wallSeconds()) }
         var host = CouchHost(
             version: AgentVersion.number, uuid: names.first.flatMap { databases($0)?.publicUUID } ?? "", environment: environment, logger: logger,
-            memory: AnswerMemory(memory, time: environment.time), databases: names,
+            memory: memory, databases: names,
             admit: { [weak self] in try await Self.alive(self).admit($0, to: $1) },
             authenticate: { [weak self] in try await Self.alive(self).caller($0, "").principal },
             session: { [weak self] in try await Self.alive(self).serverSession($0) },

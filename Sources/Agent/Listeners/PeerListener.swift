@@ -74,6 +74,7 @@ package final class PeerListener: ListenerDelegate {
     /// What the push filter held back from peers, and the reviews of it.
     let reviews: PushFilterReviews
     let refusedConnections = RefusedConnections()
+    let answerShortages = AnswerShortages()
     /// The CouchDB API, if the settings enable it.
     let couch = Mutex<CouchServer?>(nil)
     let callers = CouchCallers()

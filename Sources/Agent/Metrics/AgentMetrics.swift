@@ -21,6 +21,13 @@ extension Agent {
                 listener.binding.condition.word == "listening" ? 1 : 0)
             text.add(.gauge, "nightjar_listener_connections", "Connected peers.", labels, peers.count)
             text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sending or being sent something.", labels, peers.count { $0.isActive })
+            let shortages = listener.answerShortages.totals
+            text.add(
+                .counter, "nightjar_listener_answers_cut_total",
+                "Answers of CouchDB's API that were cut, because their clients did not read them and others waited for memory.", labels, shortages.cut)
+            text.add(
+                .counter, "nightjar_listener_answers_refused_total", "Requests to CouchDB's API that were refused after waiting for memory.", labels,
+                shortages.refused)
             for name in Subprotocol.names {
                 text.add(
                     .gauge, "nightjar_listener_connections_by_protocol", "Connected peers, by protocol.", labels + [("protocol", name)],

@@ -117,6 +117,12 @@ extension Explanation {
                 + "and the limit has to be somewhat higher than their number. Raise it, or max_connections, in the listener's configuration, then nightjar reload. "
                 + "If it is one machine that opens too many: nightjar listener NAME peers."),
         Explanation(
+            "answers_unread",
+            "A listener has cut answers of CouchDB's API in the last ten minutes, because their clients did not read them while other requests waited for memory, "
+                + "or has refused requests for which there was none within half a minute. Small documents are read all the same.",
+            "The entry names the address of the last one. Find out what that client does: it may hang, or be an attacker. If its line is slow, let it ask for less at "
+                + "once, or raise limits: { memory } and restart. nightjar_listener_answers_cut_total counts them."),
+        Explanation(
             "hidden_conflicts",
             "A user, or an address without a login, wrote to documents that are hidden from it, 100 times or more within an hour, on top of revisions that do not "
                 + "exist. Revision ids are digests of a document's content, so it may be guessing that content. Until the hour is over, each write of this login to "
