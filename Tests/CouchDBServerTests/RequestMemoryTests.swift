@@ -1,3 +1,4 @@
+import Documents
 import DocumentStore
 import Environment
 import Logging
@@ -17,6 +18,7 @@ import Testing
         let memory: AnswerMemory
         private let folder: TemporaryFolder
         private let database: Database
+        private let host: CouchHost
         private let server: CouchServer
 
         init() throws {
@@ -26,22 +28,42 @@ import Testing
             database = try Database.open(folder: folder.path("main.nightjar"), name: "main")
             let peer = PassiveConfiguration(listener: "edge", database: database)
             let nobody = HTTPError(401, "nobody")
-            server = CouchServer(
-                CouchHost(
-                    version: "1", uuid: "u", environment: .system, logger: Logger(label: "test"), memory: memory,
-                    databases: ["main"], admit: { _, _ in CouchHost.Admitted(peer) }, authenticate: { _ in throw nobody },
-                    session: { _ in throw nobody }, filter: { _, _ in throw nobody }))
+            host = CouchHost(
+                version: "1", uuid: "u", environment: .system, logger: Logger(label: "test"), memory: memory,
+                databases: ["main"], admit: { _, _ in CouchHost.Admitted(peer) }, authenticate: { _ in throw nobody },
+                session: { _ in throw nobody }, filter: { _, _ in throw nobody })
+            server = CouchServer(host)
         }
 
         deinit { database.close() }
 
         func respond(_ method: String, _ target: String, _ type: String, _ pipe: BodyPipe) async throws -> HTTPResponse {
+            try await server.respond(to: request(method, target, type, pipe))
+        }
+
+        /// With the whole body.
+        func ask(_ method: String, _ target: String, _ body: String = "") async throws -> HTTPResponse {
+            try await respond(method, target, "application/json", Self.pipe(body))
+        }
+
+        /// What a request's answer is made with.
+        func call(_ target: String) async throws -> CouchCall {
+            try await CouchServer.call(host, request("GET", target, "application/json", Self.pipe("")), "main")
+        }
+
+        private func request(_ method: String, _ target: String, _ type: String, _ pipe: BodyPipe) -> HTTPRequest {
             let memory = BodyMemory(ConnectionTable(limits: HTTPLimits(), memory: budget)) {}
-            return try await server.respond(
-                to: HTTPRequest(
-                    method: method, uri: target, headers: ["Content-Type": type],
-                    body: RequestBody(pipe: pipe, declaredLength: nil, limit: .unlimited, memory: memory),
-                    connection: ConnectionInfo(remoteAddress: "127.0.0.1", origin: "127.0.0.1", drain: DrainSignal())))
+            return HTTPRequest(
+                method: method, uri: target, headers: ["Content-Type": type],
+                body: RequestBody(pipe: pipe, declaredLength: nil, limit: .unlimited, memory: memory),
+                connection: ConnectionInfo(remoteAddress: "127.0.0.1", origin: "127.0.0.1", drain: DrainSignal()))
+        }
+
+        private static func pipe(_ body: String) -> BodyPipe {
+            let pipe = BodyPipe { _ in }
+            if !body.isEmpty { pipe.push(ByteBuffer(string: body)) }
+            pipe.end(.success(()))
+            return pipe
         }
     }
 
@@ -59,22 +81,33 @@ import Testing
         try await eventually("its memory is given back") { served.budget.used == 0 }
     }
 
-    @Test("small documents are read at once, while answers that nobody reads hold the memory")
+    @Test("small documents are read at once, a few at a time, while answers that nobody reads hold the memory")
     func small() async throws {
         let served = try Served()
-        func ask(_ method: String, _ target: String, _ body: String = "") async throws -> HTTPResponse {
-            let pipe = BodyPipe { _ in }
-            if !body.isEmpty { pipe.push(ByteBuffer(string: body)) }
-            pipe.end(.success(()))
-            return try await served.respond(method, target, "application/json", pipe)
-        }
-        #expect(try await ask("PUT", "/main/doc", "{\"a\":1}").status == 201)
+        let ids = (0..<40).map { "doc-\($0)" }
+        for id in ids { #expect(try await served.ask("PUT", "/main/\(id)", "{\"text\":\"\(String(repeating: "x", count: 1_000))\"}").status == 201) }
         let unread = (0..<2).map { _ in served.memory.answer { Issue.record("an answer is cut") } }
         for answer in unread { answer.hold(30 << 20) }
-        for target in ["/main/doc", "/main/doc?revs=true&open_revs=all", "/main/_changes?include_docs=true", "/main/_changes?style=all_docs"] {
-            #expect(try await ask("GET", target).status == 200, "\(target)")
+        for target in ["/main/doc-1", "/main/doc-1?revs=true&conflicts=true"] { #expect(try await served.ask("GET", target).status == 200, "\(target)") }
+        #expect(try await served.ask("PUT", "/main/other", "{}").status == 201)
+
+        let reading = DocumentReading(call: try await served.call("/main/_bulk_get"))
+        let questions = try ids.map { DocumentReading.Question(id: try DocumentID($0), wanted: .leaves) }
+        let page = try await reading.page(questions[...], withTrees: true)
+        #expect(page.count > 2 && page.count < 10 && page.allSatisfy { $0.revisions.count == 1 }, "\(page.count)")
+
+        for query in ["include_docs=true", "style=all_docs", "style=all_docs&include_docs=true"] {
+            let call = try await served.call("/main/_changes?\(query)")
+            let feed = ChangesReading(call: call, question: try await ChangesQuestion(call))
+            var (place, found) = (ChannelPlace(), 0)
+            while true {
+                let page = try await feed.page(from: place, limit: .max)
+                #expect(page.rows.count < 40, "\(query): \(page.rows.count)")
+                (place, found) = (page.place, found + page.rows.count)
+                if page.isEnd { break }
+            }
+            #expect(found == 41, "\(query): \(found)")
         }
-        #expect(try await ask("PUT", "/main/other", "{}").status == 201)
         withExtendedLifetime(unread) {}
     }
 

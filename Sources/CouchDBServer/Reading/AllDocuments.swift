@@ -268,8 +268,9 @@ struct AllDocuments: Sendable {
         call.answer.hold(0)
         while true {
             let held = Self.bytes(kept)
-            let (rows, last) = try await call.answer.reading(Self.rowsPerRead * Self.bytesPerRow) { () -> (([Row], SequenceNumber?), bytes: Int) in
-                let found = try await visible(since: since)
+            let most = Self.rowsPerRead * Self.bytesPerRow
+            let (rows, last) = try await call.answer.reading(most, orFew: true) { bytes -> (([Row], SequenceNumber?), bytes: Int) in
+                let found = try await visible(since: since, limit: bytes / Self.bytesPerRow)
                 return (found, held + Self.bytes(found.0))
             }
             guard let last else { break }
@@ -328,12 +329,12 @@ struct AllDocuments: Sendable {
     }
 
     /// Live documents in the client's channels; the sequence is nil after the last.
-    private func visible(since: SequenceNumber) async throws -> ([Row], SequenceNumber?) {
+    private func visible(since: SequenceNumber, limit: Int) async throws -> ([Row], SequenceNumber?) {
         let (collection, peer) = (call.collection, call.peer.channelPeer)
         try await call.requireAdmission()
         return try await call.database.read { transaction in
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
-            let changes = try transaction.changes(collection, since: since, limit: Self.rowsPerRead, includeBodies: false)
+            let changes = try transaction.changes(collection, since: since, limit: limit, includeBodies: false)
             var rows: [Row] = []
             for change in changes where !change.isDeleted {
                 if let access, try !transaction.isVisible(collection, change.id, change.revision, to: access) { continue }
