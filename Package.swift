@@ -254,7 +254,7 @@ let package = Package(
 
         .testTarget(
             name: "AgentTests",
-            dependencies: ["Agent", "AgentConfiguration", "Digests", "Discovery", "Documents", "DocumentStore", "Environment", "Encodings", "Interfaces", "PluginHost", "Replication", "TLS", "TestSupport", "Transport", .product(name: "Logging", package: "swift-log"), .product(name: "NIOPosix", package: "swift-nio")],
+            dependencies: ["Agent", "AgentConfiguration", "Digests", "Discovery", "Documents", "DocumentStore", "Environment", "Encodings", "HTTPServer", "Interfaces", "PluginHost", "Replication", "TLS", "TestSupport", "Transport", .product(name: "Logging", package: "swift-log"), .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")],
             swiftSettings: strict),
         .testTarget(name: "HouseTests", dependencies: ["nightjar", "Documents", "TestSupport"], swiftSettings: strict),
 

@@ -18,6 +18,14 @@ package struct CouchHost: Sendable {
         package init(_ peer: PassiveConfiguration, _ admission: Admission = Admission()) { (self.peer, self.admission) = (peer, admission) }
     }
 
+    /// A client that may come in, whichever databases its request names. Its credentials were judged once, and are not judged again for each of them.
+    package struct Authenticated: Sendable {
+        /// Determines what the client may do in a database. Throws ``HTTPError`` 401, 404, 503.
+        package var admit: @Sendable (_ database: String) async throws -> Admitted
+
+        package init(admit: @escaping @Sendable (_ database: String) async throws -> Admitted) { self.admit = admit }
+    }
+
     package var version: String
     /// Stable for the lifetime of the data.
     package var uuid: String
@@ -33,8 +41,8 @@ package struct CouchHost: Sendable {
     package var databases: [String]
     /// Determines who sent the request, and what the sender may do in a database. Throws ``HTTPError`` 401, 404, 503.
     package var admit: @Sendable (_ request: HTTPRequest, _ database: String) async throws -> Admitted
-    /// Determines whether the sender may come in at all, for whichever database. Throws as ``admit``.
-    package var authenticate: @Sendable (HTTPRequest) async throws -> Principal
+    /// Determines whether the sender may come in at all, for whichever databases. Throws as ``admit``.
+    package var authenticate: @Sendable (HTTPRequest) async throws -> Authenticated
     /// Handles `_session` for the whole server.
     package var session: @Sendable (HTTPRequest) async throws -> HTTPResponse
     /// A plugin's push filter by its name, with the query's parameters. Throws ``HTTPError`` 404.
@@ -43,7 +51,7 @@ package struct CouchHost: Sendable {
     package init(
         version: String, uuid: String, environment: Environment, logger: Logger, memory: AnswerMemory, databases: [String],
         admit: @escaping @Sendable (HTTPRequest, String) async throws -> Admitted,
-        authenticate: @escaping @Sendable (HTTPRequest) async throws -> Principal,
+        authenticate: @escaping @Sendable (HTTPRequest) async throws -> Authenticated,
         session: @escaping @Sendable (HTTPRequest) async throws -> HTTPResponse,
         filter: @escaping @Sendable (String, [(key: String, value: String)]) throws -> any DocumentFilter
     ) {

@@ -191,14 +191,17 @@ package struct CouchServer: Sendable {
 
     /// Determines the caller, the database and the collection.
     private static func call(_ host: CouchHost, _ request: HTTPRequest) async throws -> CouchCall {
-        try await call(host, request, try request.parameters.require("db"))
+        try await call(host, request, try request.parameters.require("db")) { try await host.admit(request, $0) }
     }
 
-    /// - Throws: ``HTTPError`` as ``CouchHost/admit``; 404 also for a collection that the caller may not access.
-    static func call(_ host: CouchHost, _ request: HTTPRequest, _ name: String) async throws -> CouchCall {
+    /// - Parameter admit: ``CouchHost/admit``, or ``CouchHost/Authenticated/admit`` of a client whose request names several databases.
+    /// - Throws: ``HTTPError`` as `admit`; 404 also for a collection that the caller may not access.
+    static func call(
+        _ host: CouchHost, _ request: HTTPRequest, _ name: String, admit: (_ database: String) async throws -> CouchHost.Admitted
+    ) async throws -> CouchCall {
         let query = try CouchQuery(request.query)
         let (database, collection) = try Self.split(name, host.databases)
-        let admitted = try await host.admit(request, database)
+        let admitted = try await admit(database)
         guard admitted.peer.mayUse(collection), let found = admitted.peer.database.collection(collection) else { throw CouchError.noDatabase() }
         await admitted.peer.database.noteBranchKeeper()
         return CouchCall(host: host, request: request, query: query, peer: admitted.peer.of(found.name), collection: found, admission: admitted.admission,

@@ -45,11 +45,11 @@ enum DatabaseRoutes {
 
     /// GET of `_dbs_info`: those of the databases listed by `_all_dbs` that the caller may access.
     static func allInformation(_ host: CouchHost, _ request: HTTPRequest) async throws -> HTTPResponse {
-        _ = try await host.authenticate(request)
+        let client = try await host.authenticate(request)
         var text = JSONWriter()
         text.raw("[")
         for name in try shown(host.databases, CouchQuery(request.query)) {
-            guard let facts = try await facts(host, request, name) else { continue }
+            guard let facts = try await facts(host, request, client, name) else { continue }
             text.raw(text.bytes.count > 1 ? ",{\"key\":" : "{\"key\":")
             text.string(name)
             text.raw(",\"info\":")
@@ -62,7 +62,7 @@ enum DatabaseRoutes {
 
     /// POST of `_dbs_info`: the databases named in the body, in that order.
     static func namedInformation(_ host: CouchHost, _ request: HTTPRequest) async throws -> HTTPResponse {
-        _ = try await host.authenticate(request)
+        let client = try await host.authenticate(request)
         try request.checkJSONType()
         let parts: JSONParts
         do { parts = try JSONParts(checking: try await request.body.bytes()) } catch let error as JSONError { throw CouchError.invalidJSON(error) }
@@ -77,7 +77,7 @@ enum DatabaseRoutes {
         for key in keys {
             text.raw(text.bytes.count > 1 ? ",{\"key\":" : "{\"key\":")
             text.append(parts.bytes[key])
-            if let name = parts.string(key), let facts = try await facts(host, request, name) {
+            if let name = parts.string(key), let facts = try await facts(host, request, client, name) {
                 text.raw(",\"info\":")
                 text.value(facts)
                 text.raw("}")
@@ -90,8 +90,10 @@ enum DatabaseRoutes {
     }
 
     /// Nil for a database that does not exist, or that the caller may not access.
-    private static func facts(_ host: CouchHost, _ request: HTTPRequest, _ name: String) async throws -> JSONValue? {
-        do { return try await facts(CouchServer.call(host, request, name)) } catch let error as HTTPError where error.status == 404 { return nil }
+    private static func facts(_ host: CouchHost, _ request: HTTPRequest, _ client: CouchHost.Authenticated, _ name: String) async throws -> JSONValue? {
+        do {
+            return try await facts(CouchServer.call(host, request, name, admit: client.admit))
+        } catch let error as HTTPError where error.status == 404 { return nil }
     }
 
     /// Databases are created in the configuration: an existing one is reported as such, others cannot be created here.

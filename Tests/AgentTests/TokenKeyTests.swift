@@ -99,6 +99,19 @@ struct TokenKeyTests {
         #expect(try failure(signer.webKeys(), mode: 0o644) == nil)
     }
 
+    @Test("a wrong token costs one verification if its kid names a key, and otherwise one by each key that has no kid and is for its algorithm")
+    func candidates() throws {
+        let path = try folder.write("keys", "{\"keys\":[\(try (0..<6).map { try TokenSigner(.ed25519, id: "\($0)").webKey() }.joined(separator: ",")),\(try TokenSigner(.p256, id: "3").webKey())]}")
+        let named = try TokenKey.read(path)
+        try folder.write("keys", try TokenSigner(.ed25519).pem() + TokenSigner(.p256).pem())
+        let all = named + (try TokenKey.read(path))
+        func tried(_ id: String?, _ algorithm: SignatureAlgorithm, _ keys: [TokenKey]) -> [String] { TokenKey.candidates(keys, id: id, algorithm).map { $0.id ?? "-" } }
+        #expect(tried("3", .edDSA, all) == ["3"] && tried("3", .es256, all) == ["3"])
+        #expect(tried("5", .es256, all) == ["-"] && tried("unknown", .edDSA, all) == ["-"])
+        #expect(tried("unknown", .edDSA, named) == [] && tried("3", .rs256, all) == [])
+        #expect(tried(nil, .edDSA, all) == ["0", "1", "2", "3", "4", "5", "-"] && tried(nil, .es256, all) == ["3", "-"])
+    }
+
     @Test("a changed file is read; a broken one changes nothing, and is reported")
     func reload() throws {
         let (old, new) = (try TokenSigner(.p256, id: "old"), try TokenSigner(.ed25519, id: "new"))

@@ -19,7 +19,7 @@ extension PeerListener {
             version: AgentVersion.number, uuid: names.first.flatMap { databases($0)?.publicUUID } ?? "", environment: environment, logger: logger,
             memory: memory, databases: names,
             admit: { [weak self] in try await Self.alive(self).admit($0, to: $1) },
-            authenticate: { [weak self] in try await Self.alive(self).caller($0, "").principal },
+            authenticate: { [weak self] in try await Self.alive(self).authenticated($0) },
             session: { [weak self] in try await Self.alive(self).serverSession($0) },
             filter: { [weak self] in try Self.alive(self).policies.namedFilter($0, $1) })
         host.queryLogger = policies.queryLogger
@@ -72,6 +72,37 @@ extension PeerListener {
         return CouchHost.Admitted(passiveConfiguration(database, caller.principal, subprotocol: .generation3), try await takeIn(caller))
     }
 
+    /// Judges the credentials of a request once, for all databases that it names: a wrong token may be tried against many keys, and a password costs
+    /// a hash. Authenticators are not told for which database a login is.
+    private func authenticated(_ request: HTTPRequest) async throws -> CouchHost.Authenticated {
+        let caller = try await caller(request, "")
+        let admission = try await takeIn(caller)
+        return CouchHost.Authenticated { [weak self] in try await Self.alive(self).admit(caller, admission, request, to: $0) }
+    }
+
+    /// Lets a caller whose credentials were judged into one of the databases. A session there comes before them, as in a request for that database
+    /// alone.
+    private func admit(_ caller: CouchCallers.Caller, _ admission: Admission, _ request: HTTPRequest, to name: String) async throws -> CouchHost.Admitted {
+        guard serves(name), let database = databases(name) else { throw HTTPError(404, "Database does not exist.") }
+        var (caller, admission) = (caller, admission)
+        let generations = state.withLock { $0.generations }
+        if let found = await session(of: request, name) {
+            (caller.principal, caller.proof, caller.login, caller.database) = (found.session.principal, found.session.proof, found.key, name)
+            caller.generation = generations.last(for: caller.proof)
+            admission = try await takeIn(caller)
+        }
+        guard await admission.settled() else { throw admission.refusal }
+        return CouchHost.Admitted(passiveConfiguration(database, caller.principal, subprotocol: .generation3), admission)
+    }
+
+    /// The session that the request's cookie stands for: in a database, or on the whole server if that is empty.
+    private func session(of request: HTTPRequest, _ database: String) async -> (key: PeerSessions.Key, session: PeerSessions.Session)? {
+        guard mayUseCookies(request.headers), let found = sessions.find(request.headers.first("Cookie"), database),
+            let session = await admitted(by: found, remote: request.connection.remoteAddress)
+        else { return nil }
+        return (found.key, session)
+    }
+
     private func caller(_ request: HTTPRequest, _ database: String) async throws -> CouchCallers.Caller {
         guard isOpen else { throw HTTPError(503, "the listener is starting", headers: ["Retry-After": "1"]) }
         let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
@@ -83,11 +114,8 @@ extension PeerListener {
                 principal: principal, proof: proof, chain: chain, login: login, address: request.connection.remoteAddress, database: database,
                 since: environment.time.wallSeconds(), generation: generations.last(for: proof), authorities: authorities)
         }
-        let cookies = mayUseCookies(request.headers) ? request.headers.first("Cookie") : nil
         for scope in database.utf8.isEmpty ? [""] : [database, ""] {
-            if let found = sessions.find(cookies, scope), let session = await admitted(by: found, remote: request.connection.remoteAddress) {
-                return known(session.principal, session.proof, found.key)
-            }
+            if let found = await session(of: request, scope) { return known(found.session.principal, found.session.proof, found.key) }
         }
         let login = UpgradeRequest(login: request, database: database, credentials: request.basicCredentials)
         switch await authenticate(login) {

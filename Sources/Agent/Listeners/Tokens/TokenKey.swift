@@ -9,7 +9,7 @@ struct TokenKey: Sendable {
         static let count = 64
     }
 
-    /// `kid`; nil if the file has none, as with PEM: then the key is tried for every token.
+    /// `kid`; nil if the file has none, as with PEM: then the key is tried for every token whose kid no other key has.
     var id: String?
     var key: SignatureKey
     /// The key's algorithms that its file allows.
@@ -20,6 +20,13 @@ struct TokenKey: Sendable {
         guard algorithms.contains(algorithm) else { return false }
         guard let id, let wanted else { return true }
         return id.utf8.elementsEqual(wanted.utf8)
+    }
+
+    /// The keys that may have signed such a token. Where one has the token's kid, only that one: a wrong token must not cost a verification by each key.
+    static func candidates(_ keys: [TokenKey], id: String?, _ algorithm: SignatureAlgorithm) -> [TokenKey] {
+        let fitting = keys.filter { $0.fits(id: id, algorithm) }
+        let named = id == nil ? [] : fitting.filter { $0.id != nil }
+        return named.isEmpty ? fitting : named
     }
 
     /// The keys of a file: a JSON Web Key Set (RFC 7517), one JSON Web Key, or public keys and certificates in PEM.

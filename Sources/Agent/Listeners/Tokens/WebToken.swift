@@ -37,7 +37,7 @@ struct WebToken: Sendable {
             guard let text = found.asString else { throw TokenProblem("its kid is not a string") }
             id = text
         }
-        let candidates = keys.filter { $0.fits(id: id, algorithm) }
+        let candidates = TokenKey.candidates(keys, id: id, algorithm)
         guard !candidates.isEmpty else {
             throw TokenProblem("there is no key for \(algorithm.rawValue)\(id.map { " with the kid \(Self.shown($0))" } ?? "")")
         }
