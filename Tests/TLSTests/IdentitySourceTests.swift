@@ -80,6 +80,7 @@ import Testing
         for (left, words) in [(30 * 86_400 as Int64, nil), (30 * 86_400 - 1, "expires in 29 days"), (86_400, "expires in 1 day"), (60, "expires today"), (-1, "expired at")] {
             clock.now = end - left
             #expect(words.map { source.warning?.contains($0) == true } ?? (source.warning == nil), "\(left): \(source.warning ?? "none")")
+            #expect(source.warning == source.end(now: clock.now).map { "\($0.text): \($0.remedy)" } && source.end(now: clock.now)?.isGrave == words.map { _ in left < 0 })
         }
         clock.now = 1_700_000_000
         #expect(source.warning?.contains("not valid before") == true)

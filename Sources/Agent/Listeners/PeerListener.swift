@@ -139,7 +139,6 @@ package final class PeerListener: ListenerDelegate {
             logger.info(
                 "listening on \(addresses)",
                 metadata: ["identity": "\(security.identity.label)", "sha256": "\(security.identity.current.leaf.sha256)"])
-            if let warning = security.identity.warning { logger.warning("\(warning)") }
         } else {
             logger.warning("listening on \(addresses) without TLS (disable_tls): anybody on the way can read and change everything")
         }

@@ -73,11 +73,23 @@ package final class ReplicatorSecurity: Sendable {
 
     var rootCertificates: [Certificate] { roots?.current ?? [] }
     var revocationLists: [RevocationList] { revoked?.current ?? [] }
-    var pinnedCertificates: [Certificate] { pinFiles?.current ?? [] }
 
-    /// Whether the certificate's key is pinned: then neither its expiry nor a renewal with the same key matters.
-    func isPinned(_ certificate: Certificate) -> Bool {
-        publicKeys.contains { $0.matches(certificate) } || pinnedCertificates.contains { CertificatePin.certificate($0).matches(certificate) }
+    private var authentication: ServerAuthentication {
+        Self.serverAuthentication(publicKeys, pinFiles?.current, roots?.current, revoked?.current, acceptsOnlySelfSigned, isUnsafe)
+    }
+
+    /// Whether a server is refused whose certificate has expired or is not valid yet.
+    package var checksDates: Bool { authentication.rule.checksDates }
+
+    /// The ends that should be told of the certificates by which it judges its server, and of the server's own if dates are checked.
+    package func ends(now: Int64) -> [CertificateEnd] {
+        let met = server?.certificate
+        // If the server has since presented a later certificate with the pinned key, it was renewed and kept its key.
+        let pins = (pinFiles?.current ?? []).filter { pin in !(met.map { $0.notAfter > pin.notAfter && CertificatePin.certificate(pin).matches($0) } ?? false) }
+        var ends = rootCertificates.compactMap { CertificateEnd(of: $0, as: .authority, now: now) }
+        ends += pins.compactMap { CertificateEnd(of: $0, as: .pinned, now: now) }
+        if checksDates, let met, let end = CertificateEnd(of: met, as: .server, now: now) { ends.append(end) }
+        return ends
     }
 
     /// What is wrong with files at the moment, each with the setting that names it.
@@ -136,12 +148,16 @@ package final class ReplicatorSecurity: Sendable {
         _ keys: [CertificatePin], _ pinned: [Certificate]?, _ roots: [Certificate]?, _ revoked: [RevocationList]?,
         _ selfSigned: Bool, _ isUnsafe: Bool, _ identity: Identity?, _ minimum: TLSVersion
     ) throws(TLSError) -> TLSContext {
-        let authentication = ServerAuthentication(
-            pins: keys + (pinned ?? []).map { .certificate($0) }, acceptsOnlySelfSigned: selfSigned, extraRoots: roots ?? [],
-            revocationLists: revoked ?? [],
-            unsafelySkipsVerification: isUnsafe)
-        var options = TLSClientOptions(serverAuthentication: authentication, identity: identity)
+        var options = TLSClientOptions(serverAuthentication: serverAuthentication(keys, pinned, roots, revoked, selfSigned, isUnsafe), identity: identity)
         options.minimum = minimum
         return try TLSContext(client: options)
+    }
+
+    private static func serverAuthentication(
+        _ keys: [CertificatePin], _ pinned: [Certificate]?, _ roots: [Certificate]?, _ revoked: [RevocationList]?, _ selfSigned: Bool, _ isUnsafe: Bool
+    ) -> ServerAuthentication {
+        ServerAuthentication(
+            pins: keys + (pinned ?? []).map { .certificate($0) }, acceptsOnlySelfSigned: selfSigned, extraRoots: roots ?? [],
+            revocationLists: revoked ?? [], unsafelySkipsVerification: isUnsafe)
     }
 }

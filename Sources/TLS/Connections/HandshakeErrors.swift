@@ -32,6 +32,9 @@ enum HandshakeErrors {
         }
     }
 
+    /// The alert of a peer for which the certificate has expired.
+    private static let certificateExpired: Int32 = 45
+
     /// - Parameter alert: RFC 8446, section 6.
     private static func peerAlert(_ alert: Int32, _ text: String, isClient: Bool, hasIdentity: Bool) -> TLSError {
         switch alert {
@@ -48,11 +51,14 @@ enum HandshakeErrors {
                     hasIdentity
                         ? "the server refused our client certificate"
                         : "the server refused the connection because there was no client certificate",
-                    reason: text, advice: "the server has to trust the certificate's root or know the certificate")
+                    reason: text,
+                    advice: alert == certificateExpired && hasIdentity
+                        ? "renew it, and check the server's clock" : "the server has to trust the certificate's root or know the certificate")
             }
             return TLSError(
                 .certificateRejected, "the client does not trust this listener's certificate", reason: text,
-                advice: "pin the certificate at the client, or use one whose root the client trusts")
+                advice: alert == certificateExpired
+                    ? "renew it, and check the client's clock" : "pin the certificate at the client, or use one whose root the client trusts")
         case 70:
             return TLSError(.handshakeFailed, "the peer requires a version of TLS that is not supported here: 1.2 and 1.3, or 1.3 alone with min_tls_version", reason: text)
         case 40, 71:

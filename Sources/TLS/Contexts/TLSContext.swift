@@ -179,7 +179,11 @@ private func verifyClient(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) 
     engine.refuseClient(
         TLSError(
             problem.kind.errorKind, "the client's certificate \(subject) is refused: \(problem.words)", certificate: subject, reason: problem.reason,
-            advice: problem.kind == .revoked ? "give it a new one" : "its root has to be in this listener's roots"))
+            advice: problem.kind == .revoked
+                ? "give it a new one"
+                : problem.kind == .expired
+                    ? "have the client's certificate renewed, and check this machine's clock"
+                    : "its root has to be in this listener's roots"))
     return 0
 }
 

@@ -1,4 +1,3 @@
-import Encodings
 import Synchronization
 
 /// The identity in force, which can be replaced without a restart.
@@ -77,25 +76,47 @@ package final class IdentitySource: Sendable {
         }
     }
 
-    /// What status should say about its expiry; nil while all is well.
-    package var warning: String? { current.expiryWarning(named: label, now: store.now) }
+    /// What status should say about its dates; nil while all is well.
+    package var warning: String? {
+        let now = store.now
+        if renewsItself, current.isValid(at: now) { return nil }
+        return current.expiryWarning(named: label, now: now, remedy: remedy)
+    }
+
+    /// Its end, if that should be told. One that the agent renews by itself is told only if the renewal did not happen.
+    package func end(now: Int64) -> CertificateEnd? {
+        if renewsItself, current.leaf.notAfter >= now { return nil }
+        return CertificateEnd(of: current.leaf, as: .identity(label), now: now, remedy: remedy)
+    }
+
+    private var remedy: String {
+        if case .label(let label) = setting { return current.renewal(of: label) }
+        return "replace it; a running agent picks up the new one by itself"
+    }
 }
 
 extension Identity {
-    /// An identity is reported from this many days before its expiry.
-    package static let warningDays: Int64 = 30
-
     /// Whether the certificate is within its validity period.
     package func isValid(at now: Int64) -> Bool { leaf.notBefore <= now && now <= leaf.notAfter }
 
     /// A sentence for status if the identity has expired, is not valid yet or expires within 30 days; otherwise nil.
-    package func expiryWarning(named name: String, now: Int64, remedy: String = "replace it") -> String? {
-        let left = leaf.notAfter - now
-        if left < 0 { return "the identity \(name) expired at \(TimeText.utc(leaf.notAfter)): \(remedy)" }
-        if leaf.notBefore > now { return "the identity \(name) is not valid before \(TimeText.utc(leaf.notBefore)): is this machine's clock right?" }
-        guard left < Self.warningDays * 86_400 else { return nil }
-        let days = left / 86_400
-        let rest = days == 0 ? "today" : "in \(Plural.count(days, "day"))"
-        return "the identity \(name) expires \(rest) (\(TimeText.utc(leaf.notAfter))): \(remedy)"
+    package func expiryWarning(named name: String, now: Int64, remedy: String) -> String? {
+        let end = CertificateEnd(of: leaf, as: .identity(name), now: now, remedy: remedy)
+        if leaf.notBefore > now, end?.expiredAt == nil {
+            return "the identity \(name) is not valid before \(TimeText.utc(leaf.notBefore)): is this machine's clock right?"
+        }
+        return end.map { "\($0.text): \($0.remedy)" }
+    }
+
+    /// The same for an identity in the key store.
+    package func expiryWarning(of label: IdentityLabel, now: Int64) -> String? {
+        expiryWarning(named: label.text, now: now, remedy: renewal(of: label))
+    }
+
+    /// How to renew an identity in the key store.
+    package func renewal(of label: IdentityLabel) -> String {
+        leaf.isSelfSigned
+            ? "nightjar identity create \(label.text) --replace; this keeps its names and its key, so pins of the key stay valid"
+            : "have it renewed, then nightjar identity import \(label.text) FILE --replace; a running agent picks up the new one by itself"
     }
 }

@@ -52,7 +52,7 @@ package enum TLSFileCheck {
         } catch { return [] }
     }
 
-    /// Pinned certificates are compared byte by byte, so their validity does not matter.
+    /// Whether they can be read; their dates do not matter: see ``CertificateEnd/Use/pinned``.
     package static func pins(_ path: String) -> [TLSFileError] {
         do throws(TLSFileError) {
             _ = try CertificateFile.read(path)

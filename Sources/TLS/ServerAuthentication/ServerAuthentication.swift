@@ -35,6 +35,9 @@ package struct ServerAuthentication: Sendable, Equatable {
     /// The rule in force.
     package enum Rule: String, Sendable, CaseIterable {
         case pinned, selfSignedOnly, roots, unsafelyNone
+
+        /// Whether certificates that have expired, or are not valid yet, are refused. Pins are matched by keys and signatures alone.
+        package var checksDates: Bool { self == .roots }
     }
 
     package var rule: Rule {

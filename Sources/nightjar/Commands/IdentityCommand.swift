@@ -113,10 +113,7 @@ struct IdentityCommand: AsyncParsableCommand {
                 }
                 for error in errors { Output.errorLine("nightjar: \(TextTable.printable("\(error)"))") }
                 for (label, identity) in identities {
-                    let remedy = identity.leaf.isSelfSigned
-                        ? "nightjar identity create \(label) --replace; it keeps its key and its names"
-                        : "have it renewed, then nightjar identity import \(label) FILE --replace"
-                    if let warning = identity.expiryWarning(named: label.text, now: now, remedy: remedy) { Output.errorLine("nightjar: \(TextTable.printable(warning))") }
+                    if let warning = identity.expiryWarning(of: label, now: now) { Output.errorLine("nightjar: \(TextTable.printable(warning))") }
                 }
                 if !errors.isEmpty || identities.contains(where: { !$0.1.isValid(at: now) }) { throw ExitCode(Failure.failed) }
             }

@@ -28,7 +28,7 @@ struct IdentityImportCommand: AsyncParsableCommand {
             try store.add(identity, as: label, replaces: replace)
             IdentityCommand.show(label, identity, json: json)
             let now = Environment.system.time.wallSeconds()
-            if let warning = identity.expiryWarning(named: label.text, now: now), !json { Output.errorLine("nightjar: \(warning)") }
+            if let warning = identity.expiryWarning(of: label, now: now), !json { Output.errorLine("nightjar: \(warning)") }
         }
     }
 

@@ -64,7 +64,13 @@ struct Doctor: Sendable {
         var findings = clock() + disk()
         findings += certificates()
         findings += await ports(looksUpNames: peers)
-        if peers { for replicator in settings.replicators { findings += await peer(replicator) } }
+        for replicator in settings.replicators {
+            let silent = Logger(label: "nightjar.doctor") { _ in SwiftLogNoOpLogHandler() }
+            let security = Result { try ReplicatorBuilding.security(replicator, dataFolder: settings.data.value, environment: environment, logger: silent) }
+            if peers { findings += await peer(replicator, security) }
+            // Last, because then the server's certificate is known. What prevents TLS has been reported with the configuration.
+            if let security = try? security.get() { findings += judge(security, "replicator \(replicator.name.value)") }
+        }
         return findings
     }
 
@@ -154,27 +160,51 @@ struct Doctor: Sendable {
             if let identity = listener.identity { findings.append(judge(identity, name, store)) } else {
                 findings.append(Finding("certificate", .ok, "\(name): its own self-signed one, which the agent makes and renews"))
             }
-            findings += judge(roots: listener.roots, name)
+            findings += early(roots: listener.roots, name)
+            // Unreadable ones have been reported with the configuration.
+            let roots = listener.roots.flatMap { (try? CertificateFile.read($0.value)) ?? [] }
+            findings += roots.compactMap { CertificateEnd(of: $0, as: .authority, now: environment.time.wallSeconds()) }.map { Self.finding($0, name) }
         }
         for replicator in settings.replicators {
             if let identity = replicator.authenticator?.identity { findings.append(judge(identity, "replicator \(replicator.name.value)", store)) }
-            findings += judge(roots: replicator.roots, "replicator \(replicator.name.value)")
+            findings += early(roots: replicator.roots, "replicator \(replicator.name.value)")
         }
         return findings
     }
 
-    /// Authorities that are not valid today; other errors in their files are reported with the configuration.
-    private func judge(roots: [Located<String>], _ name: String) -> [Finding] {
-        roots.flatMap { TLSFileCheck.roots($0.value, now: environment.time.wallSeconds()) }.filter(\.isOfDates).map {
-            Finding(
-                "certificate", .wrong, "\(name) roots: \($0)", mend: $0.kind == .notYetValid ? Self.mendEarly : "nightjar explain certificate_expired")
+    /// The end of a certificate, in the words of status.
+    private static func finding(_ end: CertificateEnd, _ name: String) -> Finding {
+        Finding("certificate", end.isGrave ? .wrong : .warning, "\(name): \(end.text)", mend: end.remedy)
+    }
+
+    /// The certificates by which a replicator judges its server, and the server's own if it was met.
+    private func judge(_ security: ReplicatorSecurity, _ name: String) -> [Finding] {
+        let now = environment.time.wallSeconds()
+        var findings = security.ends(now: now).map { Self.finding($0, name) }
+        if let met = security.server?.certificate, !security.checksDates || CertificateEnd(of: met, as: .server, now: now) == nil {
+            let until = "until \(Timestamp.format(met.notAfter))\(security.checksDates ? "" : ", which is not checked")"
+            findings.append(Finding("certificate", .ok, "\(name): the server's certificate \(met.subject), \(until)"))
+        }
+        return findings
+    }
+
+    /// Files of authorities of which none is valid yet.
+    private func early(roots: [Located<String>], _ name: String) -> [Finding] {
+        roots.flatMap { TLSFileCheck.roots($0.value, now: environment.time.wallSeconds()) }.filter { $0.kind == .notYetValid }.map {
+            Finding("certificate", .wrong, "\(name) roots: \($0)", mend: Self.mendEarly)
         }
     }
 
     private func judge(_ reference: IdentityReference, _ name: String, _ store: KeyStore) -> Finding {
         do {
-            let leaf = try IdentitySource(try IdentitySetting(reference), store: store).current.leaf
-            return Self.judge(leaf, "\(name): \(leaf.subject)", environment.time.wallSeconds())
+            let source = try IdentitySource(try IdentitySetting(reference), store: store)
+            let (leaf, now) = (source.current.leaf, environment.time.wallSeconds())
+            if let end = source.end(now: now), leaf.notBefore <= now || end.expiredAt != nil { return Self.finding(end, name) }
+            let what = "\(name): \(leaf.subject)"
+            if leaf.notBefore > now {
+                return Finding("certificate", .wrong, "\(what): it is not valid before \(Timestamp.format(leaf.notBefore)), and now it is \(Timestamp.format(now))", mend: Self.mendEarly)
+            }
+            return Finding("certificate", .ok, "\(what), until \(Timestamp.format(leaf.notAfter))")
         } catch {
             return Finding("certificate", .wrong, "\(name): \(error)", mend: "fix that file, or nightjar identity create")
         }
@@ -182,16 +212,4 @@ struct Doctor: Sendable {
 
     /// The advice for a certificate that is not valid yet.
     private static let mendEarly = "is this machine's clock right? If it is, wait until then, or have the certificate reissued: peers refuse it until then"
-
-    static func judge(_ certificate: Certificate, _ what: String, _ now: Int64) -> Finding {
-        let (begin, end) = (certificate.notBefore, certificate.notAfter)
-        if begin > now, end >= now {
-            return Finding("certificate", .wrong, "\(what): it is not valid before \(Timestamp.format(begin)), and now it is \(Timestamp.format(now))", mend: mendEarly)
-        }
-        let days = (end - now) / 86_400
-        let text = "\(what), until \(Timestamp.format(end))"
-        if end < now { return Finding("certificate", .wrong, "\(text): it has expired", mend: "nightjar explain certificate_expired") }
-        if days < Identity.warningDays { return Finding("certificate", .warning, "\(text): \(Plural.count(Int(days), "day")) left", mend: "nightjar explain certificate_ending") }
-        return Finding("certificate", .ok, text)
-    }
 }

@@ -13,7 +13,8 @@ import Transport
 
 /// What `nightjar doctor` finds out about a replicator's target with a separate connection.
 extension Doctor {
-    func peer(_ replicator: ReplicatorSettings) async -> [Finding] {
+    /// - Parameter security: TLS for the connection, which afterwards knows the server's certificate; nil for clear text.
+    func peer(_ replicator: ReplicatorSettings, _ security: Result<ReplicatorSecurity?, any Error>) async -> [Finding] {
         let target = replicator.target.value
         let name = "replicator \(replicator.name.value)"
         switch target.scheme {
@@ -22,7 +23,7 @@ extension Doctor {
         case .unix, .serial: return [endpoint(target, name)]
         case .discover where replicator.selectPeer != nil:
             return [Finding("peer", .ok, "\(name): its plugin says which listener of \(target) it is; it was not asked, and nobody was connected to")]
-        case .discover: return await connection(replicator, name)
+        case .discover: return await connection(replicator, security, name)
         case .ws, .wss, .http, .https: break
         }
         var findings: [Finding] = []
@@ -36,27 +37,21 @@ extension Doctor {
         } catch {
             return [Finding("dns", .wrong, "\(whose): \(error)", mend: "check the host's name and /etc/resolv.conf; getent hosts \(host)")]
         }
-        findings += await connection(replicator, name)
+        findings += await connection(replicator, security, name)
         return findings
     }
 
     /// Connects and logs in as the replicator would, and disconnects.
-    private func connection(_ replicator: ReplicatorSettings, _ name: String) async -> [Finding] {
+    private func connection(_ replicator: ReplicatorSettings, _ security: Result<ReplicatorSecurity?, any Error>, _ name: String) async -> [Finding] {
         let target = replicator.target.value
         let silent = Logger(label: "nightjar.doctor") { _ in SwiftLogNoOpLogHandler() }
         do {
-            let security = try ReplicatorBuilding.security(replicator, dataFolder: settings.data.value, environment: environment, logger: silent)
             // A session would remain at the server for a day.
             let connector = try ReplicatorBuilding.networkConnector(
-                replicator, security, group: group, environment, silent, ownPeer: PeerIdentifier.made(data: settings.data.value), choice: nil, mayOpenSessions: false)
+                replicator, try security.get(), group: group, environment, silent, ownPeer: PeerIdentifier.made(data: settings.data.value), choice: nil, mayOpenSessions: false)
             let transport = try await connector.connect()
             transport.close(code: 1000, reason: "nightjar doctor")
-            var findings = [Finding("peer", .ok, "\(name): \(target) answers and lets us in")]
-            if let met = security?.server {
-                let finding = Doctor.judge(met.certificate, "\(name): the server's, \(met.certificate.subject)", environment.time.wallSeconds())
-                findings.append(finding)
-            }
-            return findings
+            return [Finding("peer", .ok, "\(name): \(target) answers and lets us in")]
         } catch let error as ReplicationError where error.domain == .http && error.code == 401 && replicator.authenticator?.plugin != nil {
             // Only the agent calls plugins.
             return [Finding("peer", .ok, "\(name): \(target) answers; the plugin was not asked for the token or session that it requires")]

@@ -92,7 +92,8 @@ extension Explanation {
     private static let ofTLS = [
         Explanation("tls/6", "The two sides could not agree in the TLS handshake, or one of them does not use TLS.", "Check ws: against wss:, and the TLS settings "
             + "on both sides."),
-        Explanation("tls/7", "The peer's certificate has expired.", "Have it renewed, and check the clock of this machine."),
+        Explanation("tls/7", "The peer's certificate has expired.", "Have it renewed, and check the clock of this machine. No dates are checked where "
+            + "pinned_server_certificate names the server's certificate, its key or its authority."),
         Explanation("tls/8", "The peer's certificate is not trusted: it does not match the pin, is not self-signed, or is not valid yet.", "Check "
             + "pinned_server_certificate against what the peer presents now, and the clock of this machine."),
         Explanation("tls/9", "The peer requires a certificate from us.", "Set authenticator: { identity: LABEL }."),

@@ -17,7 +17,7 @@ enum IdentityText {
             "expires_at": .string(Timestamp.format(leaf.notAfter)), "sha256": .string(leaf.sha256), "pin": .string(leaf.pin),
             "key": .string("\(leaf.key)"), "self_signed": .bool(leaf.isSelfSigned),
             "chain": texts(identity.chain.dropFirst().map(\.subject)),
-            "warning": JSONOutput.text(identity.expiryWarning(named: label.text, now: now)), "error": .null,
+            "warning": JSONOutput.text(identity.expiryWarning(of: label, now: now)), "error": .null,
         ])
     }
 
@@ -54,7 +54,7 @@ enum IdentityText {
         rows.append(("SHA-256", leaf.sha256))
         rows.append(("pin", leaf.pin))
         for certificate in identity.chain.dropFirst() { rows.append(("chain", certificate.subject)) }
-        if let warning = identity.expiryWarning(named: label.text, now: now) { rows.append(("warning", warning)) }
+        if let warning = identity.expiryWarning(of: label, now: now) { rows.append(("warning", warning)) }
         return rows.map { name, value in
             name + String(repeating: " ", count: 9 - name.utf8.count) + TextTable.printable(value) + "\n"
         }.joined()
