@@ -132,6 +132,18 @@ import Testing
         #expect(try await documents.run("doc", "put", "main", "y", "{}").errors.isEmpty)
     }
 
+    @Test("what would be refused does not leave an empty database behind", arguments: [
+        ("[1]", "this is not a JSON object"), ("{\"_id\":\"other\"}", "_id in the document is \"other\""),
+        ("{\"_rev\":\"1-aa\",\"n\":1}", "neither does the database \"main\"; the change was based on 1-aa"),
+        ("{\"p\":{\"@type\":\"blob\",\"digest\":\"sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00=\"}}", "names is not here; store its bytes first"),
+    ])
+    func refused(_ text: String, _ words: String) async throws {
+        let documents = try await Documents.at(.folder)
+        let outcome = try await documents.run("doc", "put", "main", "x", input: .text(text))
+        #expect(outcome.status == 1 && outcome.errors.contains(words) && !outcome.errors.contains("created"), "\(outcome)")
+        #expect(!documents.folder.exists("data"))
+    }
+
     @Test func aDatabaseThatTheConfigurationDoesNotNameIsNotMade() async throws {
         let documents = try await Documents.at(.folder)
         let slip = try await documents.run("doc", "put", "mian", "x", "{}")

@@ -40,6 +40,23 @@ import Testing
         #expect(outcome.status == 1 && outcome.errors.contains("line 1: ") && outcome.errors.contains(words), "\(outcome)")
     }
 
+    @Test("input without a document does not create a database, and one document after wrong lines does")
+    func nothingToStore() async throws {
+        let documents = try await Documents.at(.folder)
+        let photo = "{\"p\":{\"@type\":\"blob\",\"digest\":\"sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00=\"}}\n"
+        for text in ["site,n\nnorth,1\n", photo, String(repeating: "no json\n", count: 2_000)] {
+            let outcome = try await documents.run("import", "main", input: .text(text))
+            #expect(outcome.status == 1 && outcome.output.hasPrefix("0 saved") && outcome.errors.contains("line 1: "), "\(outcome)")
+            #expect(outcome.errors.contains("standard input holds no line that can be stored: the database \"main\" was not created"), "\(outcome)")
+            #expect(!documents.folder.exists("data"))
+        }
+        let wrong = String(repeating: "no json\n", count: 50_000)
+        try documents.folder.write("late.jsonl", wrong + Self.lines(3))
+        let late = try await documents.run("import", "main", documents.folder.path("late.jsonl"))
+        #expect(late.status == 1 && late.output == "3 saved, 0 unchanged, 0 conflicts, 50000 failed\n", "\(late)")
+        #expect(late.errors.contains("created database") && late.errors.contains("line 1: "), "\(late)")
+    }
+
     @Test(arguments: Place.allCases, Place.allCases) func anExportIsImportedElsewhereUnchanged(_ from: Place, _ to: Place) async throws {
         let source = try await Documents.at(from)
         let target = try await Documents.at(to)

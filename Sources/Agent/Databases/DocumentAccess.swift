@@ -91,10 +91,21 @@ package struct DocumentAccess: Sendable {
         var expiry: DocumentExpiry?
         /// The `_collection` of an import line.
         var collection: CollectionName?
+
+        /// - Throws: ``AgentError`` if the document says that its id is another one.
+        func check(_ saved: DocumentID) throws(AgentError) {
+            guard let own = id, !own.utf8.elementsEqual(saved.text.utf8) else { return }
+            throw AgentError(.invalid, "_id in the document is \"\(own)\", but it is saved as \"\(saved)\"")
+        }
     }
 
     /// - Parameter isImported: the JSON is an import line, which may name its collection and have an `_exp` in the past.
     func parts(_ json: [UInt8], isImported: Bool = false) throws -> Parts {
+        try Self.parts(json, isImported: isImported, now: database.environment.time.wallSeconds())
+    }
+
+    /// - Parameter now: the time of the clock on the wall, in seconds since 1970.
+    static func parts(_ json: [UInt8], isImported: Bool, now: Int64) throws -> Parts {
         let scan: DocumentScan
         do throws(JSONError) { scan = try JSONScanner.scanDocument(json) } catch {
             // If the text does not even begin with an object, a position in it is no help.
@@ -122,7 +133,6 @@ package struct DocumentAccess: Sendable {
         parts.isDeleted = object["_deleted"]?.asBool ?? false
         parts.expiry = object["_exp"].flatMap { DocumentExpiry($0) }
         // `_exp` from peers is handled as in Sync Gateway. A document that is saved here is meant to live for a while, but an import line may be old.
-        let now = database.environment.time.wallSeconds()
         if case .at(let time)? = parts.expiry, time < (isImported ? DocumentExpiry.earliestPlausible : now) {
             let given = object["_exp"]?.asString ?? "\(time)"
             let why = object["_exp"]?.asString == nil && time < DocumentExpiry.earliestPlausible ? ", as a number above \(DocumentExpiry.longestLength) (30 days) is a time" : ""
@@ -149,16 +159,13 @@ package struct DocumentAccess: Sendable {
     ) async throws -> SavedRevision {
         let id = try documentID(id)
         let parts = try parts(json)
-        if let own = parts.id, !own.utf8.elementsEqual(id.text.utf8) {
-            throw AgentError(.invalid, "_id in the document is \"\(own)\", but it is saved as \"\(id)\"")
-        }
+        try parts.check(id)
         var revision = parts.revision
         if let parent {
             do { revision = try RevisionID(known: parent) } catch { throw AgentError(.invalid, "\(error)") }
         }
         if !parts.isDeleted, let missing = try await missingBlobs(of: parts.body, id).first {
-            throw AgentError(
-                .invalid, "the blob \(missing) that the document names is not here; store its bytes first (nightjar blob put \(database.name) FILE)")
+            throw Self.lacks(missing, database.name)
         }
         return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision, expiry: parts.expiry, onConflict)
     }
@@ -224,7 +231,9 @@ package struct DocumentAccess: Sendable {
         return try await save(id, Array("{}".utf8), isDeleted: true, parent: parent, onConflict)
     }
 
-    func documentID(_ text: String) throws(AgentError) -> DocumentID {
+    func documentID(_ text: String) throws(AgentError) -> DocumentID { try Self.documentID(text) }
+
+    static func documentID(_ text: String) throws(AgentError) -> DocumentID {
         do { return try DocumentID(text) } catch { throw AgentError(.invalid, "\(error)") }
     }
 

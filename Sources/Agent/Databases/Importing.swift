@@ -38,6 +38,13 @@ extension DocumentAccess {
         mutating func note(_ line: Int, _ message: String) {
             if problems.count < Self.problemsKept { problems.append("line \(line): \(message)") }
         }
+
+        /// Counts the line that was read last as failed.
+        mutating func fail(_ error: any Error) {
+            failed += 1
+            // Keep the import's line number, not the one within the line's text.
+            note(lines, "\(error)".with("line 1, column", replacedBy: "column"))
+        }
     }
 
     /// One line of an import, ready to be stored.
@@ -110,23 +117,26 @@ extension DocumentAccess {
     private func read(_ line: ImportedLine, _ batches: [ImportBatch], _ counts: inout ImportCounts) -> (access: DocumentAccess, line: ImportLine)? {
         counts.lines += 1
         do {
-            guard case .text(var line) = line else { throw LineSplitter.tooLong }
-            // A byte order mark, which some editors put at the start of a file.
-            if counts.lines == 1, line.starts(with: [0xEF, 0xBB, 0xBF]) { line.removeFirst(3) }
-            if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return nil }
+            guard let line = try Self.text(of: line, number: counts.lines) else { return nil }
             let parts = try parts(line, isImported: true)
             let access = try place(of: parts.collection, batches)
-            let id = try documentID(parts.id ?? counts.source.map { Self.madeID($0, counts.lines, line) } ?? Hex.encode(randomBytes(16)))
+            let id = try Self.id(of: parts, line, counts)
             return (
                 access,
                 ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body, expiry: parts.expiry)
             )
         } catch {
-            counts.failed += 1
-            // Keep the import's line number, not the one within the line's text.
-            counts.note(counts.lines, "\(error)".with("line 1, column", replacedBy: "column"))
+            counts.fail(error)
             return nil
         }
+    }
+
+    /// Nil for a line that is empty.
+    static func text(of line: ImportedLine, number: Int) throws(AgentError) -> [UInt8]? {
+        guard case .text(var line) = line else { throw LineSplitter.tooLong }
+        // A byte order mark, which some editors put at the start of a file.
+        if number == 1, line.starts(with: [0xEF, 0xBB, 0xBF]) { line.removeFirst(3) }
+        return line.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D } ? nil : line
     }
 
     private func store(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws {
@@ -149,10 +159,7 @@ extension DocumentAccess {
                 continue
             }
             counts.failed += 1
-            counts.note(
-                line.number,
-                "document \"\(line.id)\" names the blob \(missing), and the database \(database.name) has no such blob; import with --blobs FOLDER, where "
-                    + "nightjar export --blobs or a backup has written it as FOLDER/\(missing.hex), or store its bytes first (nightjar blob put \(database.name) FILE)")
+            counts.note(line.number, Self.lacks(missing, line.id, database.name))
         }
         return whole
     }
@@ -216,6 +223,11 @@ extension DocumentAccess {
             counts.note(line.number, refusal.message)
             return nil
         }
+    }
+
+    /// The id that the line names, or one that is made for it.
+    static func id(of parts: Parts, _ line: [UInt8], _ counts: ImportCounts) throws -> DocumentID {
+        try documentID(parts.id ?? counts.source.map { madeID($0, counts.lines, line) } ?? Hex.encode(randomBytes(16)))
     }
 
     /// Derives an id for a line that has none.

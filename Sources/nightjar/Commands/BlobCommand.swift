@@ -25,7 +25,7 @@ struct BlobCommand: AsyncParsableCommand {
             try await Failure.reporting {
                 let input = try InputFile(file)
                 defer { input.close() }
-                let stored = try await location.withDocuments(of: db, absence: .createsAndReports) { try await $0.putBlob { try input.next() } }
+                let stored = try await location.withDocuments(of: db, absence: .createsAndReports()) { try await $0.putBlob { try input.next() } }
                 if json { Output.json(stored) } else { Output.line(stored["digest"]?.asString ?? "") }
             }
         }

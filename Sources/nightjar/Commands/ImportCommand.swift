@@ -39,22 +39,33 @@ struct ImportCommand: AsyncParsableCommand {
             defer { input.close() }
             if let blobs, access(blobs, X_OK) != 0 { throw AgentError(.failed, "\(blobs): \(String(cString: strerror(errno)))") }
             let folder = blobs.map { BlobFolder($0) }
-            let counts = try await location.withDocuments(of: db, absence: .createsAndReports) { place in
-                let progress = Progress()
-                defer { progress.clear() }
-                let read = Mutex(0)
-                let next: @Sendable () throws -> ByteBuffer? = {
-                    guard let piece = try input.next() else { return nil }
-                    let bytes = read.withLock { bytes in
-                        bytes += piece.readableBytes
-                        return bytes
+            let pieces = ImportPieces(input)
+            let database = try DocumentAccess.parse(db).database
+            let absence = DocumentPlace.Absence.createsAndReports { [withoutBlobs = blobs != nil] options in
+                try pieces.findDocument(source: source, withoutBlobs: withoutBlobs, database: database, options)
+            }
+            let counts: DocumentAccess.ImportCounts
+            do {
+                counts = try await location.withDocuments(of: db, absence: absence) { place in
+                    let progress = Progress()
+                    defer { progress.clear() }
+                    let read = Mutex(0)
+                    let next: @Sendable () throws -> ByteBuffer? = {
+                        guard let piece = try pieces.next() else { return nil }
+                        let bytes = read.withLock { bytes in
+                            bytes += piece.readableBytes
+                            return bytes
+                        }
+                        let bar = input.size.map { "\(Progress.bar(bytes, of: $0)) " } ?? ""
+                        progress.show("\(bar)\(bytes >> 10) KiB, \(progress.rate(bytes) >> 10) KiB/s")
+                        return piece
                     }
-                    let bar = input.size.map { "\(Progress.bar(bytes, of: $0)) " } ?? ""
-                    progress.show("\(bar)\(bytes >> 10) KiB, \(progress.rate(bytes) >> 10) KiB/s")
-                    return piece
+                    guard let folder else { return try await place.importLines(source: source, next) }
+                    return try await Self.importLines(source: source, folder, place, next)
                 }
-                guard let folder else { return try await place.importLines(source: source, next) }
-                return try await Self.importLines(source: source, folder, place, next)
+            } catch let nothing as ImportPieces.NoDocument {
+                counts = nothing.counts
+                Output.errorLine("nightjar: \(input.name) holds no line that can be stored: the database \"\(database)\" was not created")
             }
             for problem in counts.problems { Output.errorLine("nightjar: \(TextTable.printable(problem))") }
             if counts.moreProblems > 0 {

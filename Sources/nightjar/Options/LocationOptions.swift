@@ -1,6 +1,7 @@
 import Agent
 import AgentConfiguration
 import ArgumentParser
+import DocumentStore
 import NIOPosix
 
 /// Where an agent is, or the data folder of one that is not running.
@@ -66,5 +67,9 @@ struct LocationOptions: ParsableArguments, Sendable {
 
 extension DocumentPlace.Absence {
     /// For commands that write.
-    static let createsAndReports = creates(report: { Output.errorLine("nightjar: \($0)") })
+    ///
+    /// - Parameter check: throws if nothing of what is to be stored can be, so that no empty database is left behind.
+    static func createsAndReports(check: @escaping @Sendable (DatabaseOptions) throws -> Void = { _ in }) -> Self {
+        .creates(report: { Output.errorLine("nightjar: \($0)") }, check: check)
+    }
 }

@@ -17,7 +17,9 @@ enum DocumentPlace: Sendable {
     enum Absence: Sendable {
         case fails
         /// Creates it and reports that. A running agent's databases are created only by its configuration.
-        case creates(report: @Sendable (String) -> Void)
+        ///
+        /// `check` is called before a database is created: it throws if nothing of what is to be stored can be.
+        case creates(report: @Sendable (String) -> Void, check: @Sendable (DatabaseOptions) throws -> Void)
     }
 
     /// Looks for a running agent first, then for the folder `DATA/DB.nightjar`.
@@ -58,17 +60,19 @@ enum DocumentPlace: Sendable {
         let data = settings.data.value
         let folder = "\(data)/\(name).nightjar"
         let exists = DatabaseFolders.exists(folder)
+        let wanted = settings.database(named: name)
+        let options = wanted.map { DatabaseOptions($0) } ?? DatabaseOptions()
         if !exists {
-            guard case .creates = absence else {
+            guard case .creates(_, let check) = absence else {
                 throw AgentError(
                     .notFound,
                     "there is no database \"\(name)\" in \(data), and no agent runs there; it holds \(listed(DatabaseFolders.names(in: data)))")
             }
+            try check(options)
             try Folders.make(data)
         }
-        let wanted = settings.database(named: name)
-        let database = try Database.open(folder: folder, name: name, options: wanted.map { DatabaseOptions($0) } ?? DatabaseOptions())
-        if case .creates(let report) = absence {
+        let database = try Database.open(folder: folder, name: name, options: options)
+        if case .creates(let report, _) = absence {
             if !exists { report("created database \(folder)") }
             // As the agent would at its start.
             for configured in wanted?.collections ?? [] { _ = try database.createCollection(CollectionName(configured.value)) }
@@ -84,7 +88,7 @@ enum DocumentPlace: Sendable {
     private static func complete(
         _ database: Database, _ collection: CollectionName, _ settings: AgentSettings, _ absence: Absence
     ) throws -> DocumentAccess {
-        if case .creates(let report) = absence, database.collection(collection) == nil {
+        if case .creates(let report, _) = absence, database.collection(collection) == nil {
             _ = try database.createCollection(collection)
             report("created collection \(collection) in \(database.folder)")
         }

@@ -1,0 +1,60 @@
+import Agent
+import DocumentStore
+import Environment
+import NIOCore
+import Synchronization
+
+/// The pieces of an import's input. Those that were read ahead, to see whether they hold a document, come again.
+final class ImportPieces: Sendable {
+    /// Not one line can be stored.
+    struct NoDocument: Error {
+        var counts: DocumentAccess.ImportCounts
+    }
+
+    /// Bytes that are read ahead at most, and held in memory: more than the longest line. Nothing is refused for having more.
+    private static let aheadBytes = 64 << 20
+
+    private struct State {
+        var ahead: [ByteBuffer] = []
+        var isEnd = false
+    }
+
+    private let input: InputFile
+    private let state = Mutex(State())
+
+    init(_ input: InputFile) { self.input = input }
+
+    /// The next piece, nil at the end.
+    func next() throws -> ByteBuffer? {
+        let (piece, isEnd): (ByteBuffer?, Bool) = state.withLock { state in (state.ahead.isEmpty ? nil : state.ahead.removeFirst(), state.isEnd) }
+        if let piece { return piece }
+        // A terminal would be asked again.
+        return isEnd ? nil : try input.next()
+    }
+
+    /// Reads ahead up to the first line that can be stored. Input without any line, and input whose first lines fill ``aheadBytes``, passes.
+    ///
+    /// - Throws: ``NoDocument``.
+    func findDocument(source: String?, withoutBlobs: Bool, database: String, _ options: DatabaseOptions) throws {
+        var counts = DocumentAccess.ImportCounts(source: source)
+        var splitter = LineSplitter()
+        var bytes = 0
+        let now = Environment.system.time.wallSeconds()
+        while bytes < Self.aheadBytes {
+            let piece = try input.next()
+            state.withLock { state in
+                if let piece { state.ahead.append(piece) } else { state.isEnd = true }
+            }
+            if let piece {
+                bytes += piece.readableBytes
+                splitter.append(piece.readableBytesView)
+            }
+            while let lines = splitter.take(1, isEnd: piece == nil) {
+                if DocumentAccess.holdDocument(lines, withoutBlobs: withoutBlobs, database: database, options, now: now, &counts) { return }
+            }
+            guard piece == nil else { continue }
+            if counts.failed > 0 { throw NoDocument(counts: counts) }
+            return
+        }
+    }
+}
