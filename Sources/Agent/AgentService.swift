@@ -57,6 +57,7 @@ package struct AgentService: Sendable {
         do { try await agent.start() } catch where signals.isStopping { return }
         early.cancel()
         for line in agent.settings.advice(plugins: nil) { logs.logger(.database).warning("\(line)") }
+        for error in ConfigurationCheck.exposedSecrets(agent.settings) { logs.logger(.database).warning("\(error)") }
         let load = load
         let examine = examine
         let reload = { @Sendable () async throws -> [String] in

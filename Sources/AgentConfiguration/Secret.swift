@@ -26,6 +26,9 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
     /// Whether it comes from a file.
     package var mayChange: Bool { reference != nil }
 
+    /// The files that it comes from, as `${file:PATH}`.
+    package var files: [String] { reference.map { Expansion.files(in: $0.text, folder: $0.folder) } ?? [] }
+
     /// The secret as its files say now; as they said when the configuration was read, where they cannot be read now or say nothing.
     package var current: Secret { read() ?? self }
 

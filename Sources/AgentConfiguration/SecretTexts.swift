@@ -1,6 +1,13 @@
+import Encodings
+
 extension AgentSettings {
     /// Every secret in the configuration, to be removed from anything that is given to somebody else.
-    package var secretTexts: [String] {
+    package var secretTexts: [String] { (secrets.map(\.revealed) + expandedParameters).filter { $0.utf8.count > 4 } }
+
+    /// The files that its secrets come from, as `${file:PATH}`.
+    package var secretFiles: [String] { secrets.flatMap(\.files) + parameters.flatMap { $0.secretFiles(folder: folder) } }
+
+    private var secrets: [Secret] {
         var secrets: [Secret?] = [admin?.token?.value] + (admin?.tokens.map(\.token.value) ?? [])
         for listener in listeners {
             if case .files(_, _, let passphrase)? = listener.identity { secrets.append(passphrase) }
@@ -18,11 +25,14 @@ extension AgentSettings {
             case .identity, .plugin, nil: break
             }
         }
-        return (secrets.compactMap { $0?.revealed } + expandedParameters).filter { $0.utf8.count > 4 }
+        return secrets.compactMap(\.self)
     }
 
     /// Expanded `${…}` values in parameters: it is not known here which of them are secret.
-    private var expandedParameters: [String] {
+    private var expandedParameters: [String] { parameters.flatMap(\.expandedTexts) }
+
+    /// What plugins and the filters of other databases are given.
+    private var parameters: [ConfigurationNode] {
         var plugins: [PluginReference?] = []
         var nodes: [ConfigurationNode?] = []
         for database in databases { plugins += [database.conflictResolver, database.validate] }
@@ -33,7 +43,7 @@ extension AgentSettings {
             nodes += [collection.sourceFilter?.params, collection.selector]
         }
         for plugin in plugins { nodes += [plugin?.params, plugin?.shadow?.params] }
-        return nodes.flatMap { $0?.expandedTexts ?? [] }
+        return nodes.compactMap(\.self)
     }
 }
 
@@ -44,6 +54,22 @@ extension ConfigurationNode {
         case .scalar(let scalar): scalar.isExpanded ? [scalar.text] : []
         case .sequence(let elements): elements.flatMap(\.expandedTexts)
         case .mapping(let entries): entries.flatMap(\.value.expandedTexts)
+        }
+    }
+
+    /// Words in the names of parameters that are secrets.
+    private static let secretWords = ["password", "passphrase", "secret", "token", "key"]
+
+    /// The files of parameters that are secrets by their names: a file of anything else may be for everybody.
+    fileprivate func secretFiles(folder: String, isSecret: Bool = false) -> [String] {
+        switch content {
+        case .scalar(let scalar): isSecret ? (scalar.source.map { Expansion.files(in: $0, folder: folder) } ?? []) : []
+        case .sequence(let elements): elements.flatMap { $0.secretFiles(folder: folder, isSecret: isSecret) }
+        case .mapping(let entries):
+            entries.flatMap { entry -> [String] in
+                let name = entry.key.lowercased()
+                return entry.value.secretFiles(folder: folder, isSecret: isSecret || Self.secretWords.contains { name.holds($0) })
+            }
         }
     }
 }

@@ -69,6 +69,47 @@ import Testing
         }
     }
 
+    @Test("a secret that other users can read is a warning that says what to run: in check, in doctor and at the start")
+    func exposed() async throws {
+        let folder = try TemporaryFolder()
+        try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")
+        let made = try await NightjarExecutable.run("password", folder: folder.path, input: .text("secret\n"))
+        let open = [try folder.write("users.txt", "ada:\(made.output)"), try folder.write("hub.secret", "file-hunter-2\n")]
+        for path in open { chmod(path, 0o644) }
+        let closed = try folder.write("closed.secret", "file-hunter-2\n")
+        chmod(closed, 0o600)
+        let agent = try await AgentProcess.start(
+            """
+            data: data
+            admin: { port: 0, open: true }
+            databases: { main: {} }
+            listeners:
+              - name: edge
+                databases: [ main ]
+                port: 0
+                interface: 127.0.0.1
+                disable_tls: true
+                authenticator: { plugin: password-file, params: { file: users.txt } }
+            replicators:
+            \(Self.replicator("loose", "{ bearer: \"${file:hub.secret}\" }"))
+            \(Self.replicator("closed", "{ bearer: \"${file:closed.secret}\" }"))
+            """, in: folder)
+        let words = "other users can access this secret (permissions 0644, and 0600"
+        for path in open { _ = try await agent.process.line(containing: "\(path): \(words)", in: .errors) }
+        let check = try await agent.command("check")
+        let doctor = try await agent.command("doctor", "--offline")
+        #expect(check.status == 0, "\(check)")
+        for path in open {
+            #expect(check.errors.contains("warning: \(path): \(words)") && check.errors.contains("run: chmod 600 \(path)"), "\(check)")
+            #expect(doctor.output.contains("\(path): \(words)") && doctor.output.contains("mend: chmod 600 \(path)"), "\(doctor)")
+        }
+        #expect(!agent.process.errors.contains("closed.secret") && !check.errors.contains("closed.secret"), "\(check)")
+        for path in open { chmod(path, 0o600) }
+        let mended = try await agent.command("check")
+        #expect(!mended.errors.contains("other users can access"), "\(mended)")
+        try await agent.stop()
+    }
+
     @Test func theyReachTheirUse() async throws {
         let folder = try TemporaryFolder()
         try folder.write("credentials/token", "credential-hunter-3\n")

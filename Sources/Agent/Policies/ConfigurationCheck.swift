@@ -16,6 +16,8 @@ package enum ConfigurationCheck {
         package var advice: [String] = []
         /// Certificates that are not valid today. An agent starts with them, but warns.
         package var certificates: [String] = []
+        /// Secrets that other users can read. An agent uses them, but warns.
+        package var exposed: [TLSFileError] = []
         package var plugins: [PluginListing] = []
     }
 
@@ -29,6 +31,7 @@ package enum ConfigurationCheck {
         var problems = unavailable(settings)
         problems += tlsFiles(settings, .obstacles, environment)
         report.certificates = tlsFiles(settings, .dates, environment).map(\.description)
+        report.exposed = exposedSecrets(settings)
         // Reports each error in the file once, and nothing that merely follows from it.
         let places = Set((found?.problems ?? []).map(Place.init))
         problems.removeAll { places.contains(Place($0)) }

@@ -98,7 +98,7 @@ extension Agent {
             done.append("\(names): at the next start")
             if plan.waitingForStart.contains("admin"), let unused = AdminTokenFile.unused(wanted) { done.append("from then on: \(unused.message)") }
         }
-        for line in report.advice + report.certificates { log.warning("\(line)") }
+        for line in report.advice + report.certificates + report.exposed.map(\.description) { log.warning("\(line)") }
         // The check has read the folder, so it knows a plugin that was copied in just now; the folder watcher may not have noticed it yet.
         if plan.changesFleet {
             try openFleetStore(plan.new)

@@ -163,6 +163,28 @@ struct Expansion {
         }
     }
 
+    /// The files that a text names as `${file:PATH}`.
+    static func files(in text: String, folder: String) -> [String] {
+        var files: [String] = []
+        var rest = Array(text.utf8)[...]
+        while let start = rest.firstIndex(of: UInt8(ascii: "$")) {
+            rest = rest[start...]
+            guard !rest.starts(with: "$${".utf8) else {
+                rest = rest.dropFirst(3)
+                continue
+            }
+            guard rest.starts(with: "${".utf8) else {
+                rest = rest.dropFirst()
+                continue
+            }
+            guard let end = rest.firstIndex(of: UInt8(ascii: "}")) else { break }
+            let name = String(decoding: rest[..<end].dropFirst(2), as: UTF8.self)
+            if name.hasPrefix("file:"), name.utf8.count > 5 { files.append(Paths.resolve(String(name.dropFirst(5)), in: folder)) }
+            rest = rest[end...].dropFirst()
+        }
+        return files
+    }
+
     private func checked(_ bytes: [UInt8], _ shown: String) -> Result<[UInt8], Failure> {
         guard String(validating: bytes, as: UTF8.self) != nil else { return .failure(Failure(message: "\(shown) is not UTF-8 text")) }
         return .success(bytes)

@@ -6,6 +6,13 @@ package enum SecretFile {
     /// Reads a file that only its owner can read, who must be this user or root.
     package static func read(_ path: String) throws(TLSFileError) -> SecretBytes { try TLSFile.read(path, .secret) }
 
+    /// Why other users can read a file with a secret, in the words in which ``read(_:)`` refuses one; nil if they cannot, or there is no such file.
+    package static func exposure(_ path: String) -> TLSFileError? {
+        var facts = stat()
+        guard stat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else { return nil }
+        return TLSFile.looseness(facts, .secret, path)
+    }
+
     /// Writes a file that only its owner can read, atomically.
     ///
     /// - Throws: `exists` if it already exists and must not be replaced.

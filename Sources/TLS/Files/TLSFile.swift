@@ -52,13 +52,18 @@ enum TLSFile {
                 .foreignOwner, path: path, reason: "a secret that belongs to another user (uid \(facts.st_uid))",
                 advice: "run: chown \(user) \(shellQuoted(path))")
         }
-        var forbidden: mode_t = 0o077
-        if case .secret = content, facts.st_uid == 0 { forbidden = 0o037 }
-        guard facts.st_mode & forbidden == 0 else {
-            throw TLSFileError(
-                .loosePermissions, path: path, reason: "other users can access this secret (permissions \(octal(facts.st_mode)))",
-                advice: "run: chmod 600 \(shellQuoted(path))")
-        }
+        if let error = looseness(facts, content, path) { throw error }
+    }
+
+    /// What is wrong with a secret's permissions; nil for nothing.
+    static func looseness(_ facts: stat, _ content: Content, _ path: String) -> TLSFileError? {
+        var (forbidden, expected): (mode_t, String) = (0o077, "0600")
+        if case .secret = content, facts.st_uid == 0 { (forbidden, expected) = (0o037, "0600 or 0640") }
+        guard facts.st_mode & forbidden != 0 else { return nil }
+        return TLSFileError(
+            .loosePermissions, path: path,
+            reason: "other users can access this secret (permissions \(octal(facts.st_mode)), and \(expected) is expected)",
+            advice: "run: chmod 600 \(shellQuoted(path))")
     }
 
     static func octal(_ mode: mode_t) -> String { "0" + String(mode & 0o7777, radix: 8) }

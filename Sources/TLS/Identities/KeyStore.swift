@@ -182,7 +182,7 @@ package final class KeyStore: Sendable {
         }
         guard facts.st_mode & 0o077 == 0 else {
             throw TLSFileError(
-                .loosePermissions, path: folder, reason: "other users can access the key store (permissions \(TLSFile.octal(facts.st_mode)))",
+                .loosePermissions, path: folder, reason: "other users can access the key store (permissions \(TLSFile.octal(facts.st_mode)), and 0700 is expected)",
                 advice: "run: chmod 700 \(TLSFile.shellQuoted(folder))")
         }
         return true

@@ -11,7 +11,7 @@ enum UsersAdvice {
         var seen: Set<String> = []
         var advice: [String] = []
         for listener in settings.listeners {
-            guard let path = UsersFileOptions.file(of: listener, settings), seen.insert(path).inserted,
+            guard let path = listener.usersFile(settings), seen.insert(path).inserted,
                 let users = try? UsersFile(path, dataFolder: settings.data.value).read(isThere: true).users
             else { continue } // an unreadable file is reported as a problem elsewhere
             let place = "listener \"\(listener.name.value)\": \(path)"

@@ -1,7 +1,6 @@
 import Agent
 import AgentConfiguration
 import ArgumentParser
-import Glibc
 
 /// Which users file: that of a listener in the configuration, or one that is named.
 struct UsersFileOptions: ParsableArguments, Sendable {
@@ -19,7 +18,7 @@ struct UsersFileOptions: ParsableArguments, Sendable {
     func find() throws -> UsersFile {
         let settings = try location.listeners()
         if let file { return UsersFile(file, dataFolder: settings.data.value) }
-        let all = settings.listeners.compactMap { listener in Self.file(of: listener, settings).map { (listener: listener.name.value, file: $0) } }
+        let all = settings.listeners.compactMap { listener in listener.usersFile(settings).map { (listener: listener.name.value, file: $0) } }
         if let listener {
             guard settings.listeners.contains(where: { $0.name.value.utf8.elementsEqual(listener.utf8) }) else {
                 throw AgentError(.notFound, "there is no listener \"\(listener)\" in the configuration")
@@ -40,17 +39,6 @@ struct UsersFileOptions: ParsableArguments, Sendable {
             throw AgentError(.invalid, "several listeners have users files: choose one with --listener: \(list)")
         }
         return UsersFile(first.file, dataFolder: settings.data.value)
-    }
-
-    /// Where the agent looks for it: next to the configuration, otherwise in the plugins folder.
-    static func file(of listener: ListenerSettings, _ settings: AgentSettings) -> String? {
-        guard let authenticator = listener.authenticator, authenticator.plugin.value == plugin,
-            let name = authenticator.params?["file"]?.scalar?.text, !name.isEmpty
-        else { return nil }
-        if name.hasPrefix("/") { return name }
-        let beside = "\(settings.folder)/\(name)"
-        if let plugins = settings.plugins?.value, access(beside, F_OK) != 0, access("\(plugins)/\(name)", F_OK) == 0 { return "\(plugins)/\(name)" }
-        return beside
     }
 }
 
