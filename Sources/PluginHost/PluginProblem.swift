@@ -14,6 +14,9 @@ package struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertibl
         self.message = message
     }
 
+    /// Whether it is a signature that is missing or wrong.
+    package var isOfSignature: Bool { file.utf8.suffix(PluginSeal.suffix.utf8.count).elementsEqual(PluginSeal.suffix.utf8) }
+
     /// `file:line: message`.
     package var description: String {
         if file.isEmpty { return message }

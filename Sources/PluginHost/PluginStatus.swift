@@ -20,6 +20,8 @@ package struct PluginStatus: Sendable, Equatable {
         package var version: String
         /// `file:line: what is wrong`.
         package var error: String
+        /// The file of the signature that is missing or wrong; nil if something else is.
+        package var signature: String?
     }
 
     /// How often a limit was reached.

@@ -22,6 +22,13 @@ struct ExplainTests {
         #expect(outcome.status == 0 && outcome.output.contains("quota"), "\(outcome)")
     }
 
+    @Test("a refused plugin may be a shadow, or lack its signature", arguments: ["plugin_refused", "plugin_unavailable"])
+    func refusedPlugin(_ code: String) async throws {
+        let outcome = try await NightjarExecutable.run("explain", code)
+        #expect(outcome.status == 0 && outcome.output.contains("nightjar plugin sign NAME --key FILE --plugins FOLDER"), "\(outcome)")
+        if code == "plugin_refused" { #expect(outcome.output.contains("nothing is compared with the shadow"), "\(outcome)") }
+    }
+
     private static let lists: [(words: String, codes: [String], status: Int32)] = [
         ("documents_held http/401", ["documents_held", "http/401"], 0), ("http 401 TLS 8 exit/78", ["http/401", "tls/8", "exit/78"], 0),
         ("documents held exit 1", ["documents_held", "exit/1"], 0), ("tls/8 tls/8", ["tls/8"], 0), ("tls/8 qqq", ["tls/8"], 1), ("certificate away", [], 1),

@@ -31,6 +31,10 @@ import Testing
         let unsigned = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"))
         #expect(unsigned.status != 0 && "\(unsigned)".contains("gate.lua.sig: is missing"), "\(unsigned)")
 
+        let doctor = try await NightjarExecutable.run("doctor", "--offline", "--config", folder.path("nightjar.yaml"))
+        let mend = "sign it on the machine that has the signing key: nightjar plugin sign gate --key FILE --plugins FOLDER; then put gate.lua.sig into the plugins folder"
+        #expect(doctor.status == 1 && doctor.output.contains("mend: \(mend)"), "\(doctor)")
+
         try await sign("key.pem")
         let edge = try await AgentProcess.start(configuration, in: folder)
         try await edge.save("first", "{\"n\":1}")
@@ -41,6 +45,8 @@ import Testing
             try await eventually("refused: \(why)") { try await edge.plugin("gate")["refused"]?["error"]?.asString?.contains(why) == true }
             #expect(try await edge.plugin("gate")["version"] == version)
             #expect(try await edge.admin.get("/health").text.contains("gate.lua.sig"))
+            let entry = try await edge.status()["attention"]?.asArray?.first { $0["kind"] == "plugin_refused" }
+            #expect(entry?["remedy"]?.asString?.hasPrefix(mend) == true, "\(entry?.text ?? "nothing")")
         }
         // A module that it reaches is of what is signed.
         try folder.write("plugins/lib/limit.lua", "return function(n) return 1 end\n")

@@ -8,12 +8,13 @@ extension Agent {
         for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
             let subject = "plugin \(plugin.name)"
             if let refused = plugin.refused {
+                let mend = refused.signature.map { PluginSeal.remedy(plugin.name, file: $0) } ?? "fix the file"
                 let (kind, message, remedy) = if plugin.version != nil {
-                    (AttentionKind.pluginRefused, "the changed version is refused and the version before serves: \(refused.error)", "fix the file")
+                    (AttentionKind.pluginRefused, "the changed version is refused and the version before serves: \(refused.error)", mend)
                 } else if plugin.isOnlyShadow {
-                    (.pluginRefused, "it is a shadow, and nothing is compared with it: \(refused.error)", "fix the file: nothing is held")
+                    (.pluginRefused, "it is a shadow, and nothing is compared with it: \(refused.error)", "\(mend): nothing is held")
                 } else {
-                    (.pluginUnavailable, refused.error, "fix the file: what it should judge is held until then")
+                    (.pluginUnavailable, refused.error, "\(mend): what it should judge is held until then")
                 }
                 list.append(Attention(kind, subject, message, remedy: remedy))
             }

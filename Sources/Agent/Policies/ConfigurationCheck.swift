@@ -12,6 +12,8 @@ package enum ConfigurationCheck {
     /// The findings: problems of the configuration and of the plugins, and the plugins that are fine.
     package struct Report: Sendable {
         package var problems: [String] = []
+        /// What to do about a problem, by its text, where that is known.
+        package var mends: [String: String] = [:]
         /// Settings that are valid but probably not intended.
         package var advice: [String] = []
         /// Certificates that are not valid today. An agent starts with them, but warns.
@@ -62,6 +64,9 @@ package enum ConfigurationCheck {
             report.advice = (settings.advice(plugins: names) + lists).map(\.description) + leftOut(settings)
         }
         report.problems += check.problems.map(\.description)
+        for problem in check.problems where problem.isOfSignature {
+            report.mends[problem.description] = problem.plugin.map { PluginSeal.remedy($0, file: problem.file) }
+        }
         let distrusted = try FleetStore.of(settings)?.distrustedPlugins ?? []
         for (reference, hook, usedBy) in uses(settings, check.plugins) {
             if let error = check.problem(

@@ -37,6 +37,13 @@ package struct PluginSeal: Sendable {
                 + "where the key is (nightjar plugin sign \(source.name) --key FILE), and put both into the plugins folder")
     }
 
+    /// What to do about a signature that is missing or wrong.
+    ///
+    /// - Parameter file: its file in the plugins folder.
+    package static func remedy(_ plugin: String, file: String) -> String {
+        "sign it on the machine that has the signing key: nightjar plugin sign \(plugin) --key FILE --plugins FOLDER; then put \(file) into the plugins folder here"
+    }
+
     /// The text to be signed for a plugin as it is in the folder now, and the path for its signature.
     package static func unsigned(_ plugin: String, in folder: String, limits: PluginHostLimits) throws(PluginError) -> (message: [UInt8], file: String) {
         let scan = FolderScan.read(folder, limits)

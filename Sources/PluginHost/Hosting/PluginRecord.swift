@@ -77,10 +77,14 @@ final class PluginRecord: Sendable {
 
         /// Why the files in the folder are refused, and why nothing serves in their place.
         var refusal: PluginStatus.Refusal? {
-            guard let unsigned else { return refused.map { PluginStatus.Refusal(version: $0.version, error: $0.problem.description) } }
+            guard let unsigned else {
+                return refused.map {
+                    PluginStatus.Refusal(version: $0.version, error: $0.problem.description, signature: $0.problem.isOfSignature ? $0.problem.file : nil)
+                }
+            }
             let version = inForce?.source.version ?? ""
-            guard let refused else { return PluginStatus.Refusal(version: version, error: unsigned.description) }
-            return PluginStatus.Refusal(version: refused.version, error: "\(refused.problem); \(unsigned)")
+            guard let refused else { return PluginStatus.Refusal(version: version, error: unsigned.description, signature: unsigned.file) }
+            return PluginStatus.Refusal(version: refused.version, error: "\(refused.problem); \(unsigned)", signature: unsigned.file)
         }
     }
 

@@ -38,7 +38,7 @@ struct Doctor: Sendable {
         do { report = try await ConfigurationCheck.run(settings, environment, found: found) } catch {
             return [Finding("configuration", .wrong, "\(error)", mend: other ?? "nightjar check")]
         }
-        var findings = report.problems.map { Finding("configuration", .wrong, $0, mend: other ?? "fix it there, then nightjar check and nightjar reload") }
+        var findings = report.problems.map { Finding("configuration", .wrong, $0, mend: report.mends[$0] ?? other ?? "fix it there, then nightjar check and nightjar reload") }
         findings += report.advice.map { Finding("configuration", .warning, $0, mend: "is that meant?") }
         findings += report.exposed.map { error in
             let advice = error.advice.hasPrefix("run: ") ? String(error.advice.dropFirst(5)) : error.advice

@@ -166,7 +166,8 @@ extension Explanation {
             "The text has file and line. Fix the plugin and save it."),
         Explanation(
             "plugin_unavailable", "A plugin that the configuration uses has no version that loads, or none with the signature that fleet.require_signed asks for.",
-            "nightjar plugin check says why. Fix its file, or have it signed (nightjar plugin sign); or name another plugin and nightjar reload."),
+            "nightjar plugin check says why. Fix its file; if its signature is missing or wrong, sign it on the machine that has the signing key (nightjar plugin sign NAME "
+                + "--key FILE --plugins FOLDER), and put NAME.lua.sig into the plugins folder; or name another plugin and nightjar reload."),
         Explanation(
             "plugin_file_gone",
             "The file of a plugin in use is gone. Its last version stays in use, even after a restart, from the copy in DATA/plugin-versions; without that copy the "
@@ -174,8 +175,10 @@ extension Explanation {
             "Put NAME.lua back into the plugins folder, or remove the plugin from the configuration."),
         Explanation(
             "plugin_refused", "A changed plugin is refused: it does not compile, its tests fail, or its signature, which fleet.require_signed demands, is missing or "
-                + "wrong. The previous version stays in use, even after a restart.",
-            "nightjar plugin test NAME shows the tests. Fix the file and save it."),
+                + "wrong. The previous version stays in use, even after a restart. So does that of a shadow; without one nothing is compared with the shadow, and nothing is "
+                + "held.",
+            "nightjar plugin test NAME shows the tests. Fix the file and save it; if its signature is missing or wrong, sign it on the machine that has the signing key "
+                + "(nightjar plugin sign NAME --key FILE --plugins FOLDER), and put NAME.lua.sig into the plugins folder."),
         Explanation(
             "configuration_refused", "A changed configuration was refused. The previous one is in force, but the next start will read the changed one.",
             "nightjar check names each mistake with line and column. Fix them, then nightjar reload; or restore the file, and this ends by itself."),
