@@ -46,7 +46,7 @@ import Testing
         #expect(try await hub.router.outdated() != nil)
 
         let trial = try await hub.router.resync(isTrial: true)
-        #expect(trial?.changedFirst.map(\.id.text).sorted() == ["a", "b"])
+        #expect(trial?.changedFirst.map(\.id.text) == ["a"] && trial?.refusedFirst.map(\.id.text) == ["b"])
         await pull()
         #expect(try await ids(anna) == ["a", "b", "d"])
         #expect(try await ids(ben) == ["c"])
@@ -54,7 +54,7 @@ import Testing
         let one = try await hub.router.resync(only: doc("c"))
         #expect(one?.looked == 1 && one?.total == 1 && one?.changed == 0)
         let figures = try await hub.router.resync()
-        #expect(figures?.looked == 4 && figures?.total == 4 && figures?.changed == 2)
+        #expect(figures?.looked == 4 && figures?.total == 4 && figures?.changed == 1)
         #expect(figures?.refused == 1 && figures?.refusedFirst.first?.error == "rejected: no")
         #expect(figures?.failed == 1 && figures?.failedFirst.first?.error == "plugin_error: sync.lua:1: broken")
         await pull()

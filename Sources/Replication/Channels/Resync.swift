@@ -18,8 +18,9 @@ public struct ResyncFigures: Sendable, Equatable {
     /// Documents and tombstones examined.
     public var total = 0
     public var looked = 0
+    /// In other channels, or with other grants.
     public var changed = 0
-    /// Rejected: in no channel any more.
+    /// Rejected: in no channel any more. These are not among the changed ones.
     public var refused = 0
     /// The function could not decide: these keep their channels.
     public var failed = 0
@@ -36,7 +37,8 @@ public struct ResyncFigures: Sendable, Equatable {
         }
         looked += 1
         if route.isFailed { return add(&failed, &failedFirst, route.error) }
-        if !route.error.isEmpty { add(&refused, &refusedFirst, route.error) }
+        // A rejected document leaves its channels, which is said by that.
+        if !route.error.isEmpty { return add(&refused, &refusedFirst, route.error) }
         if isChanged { add(&changed, &changedFirst) }
     }
 }
