@@ -35,6 +35,18 @@ import Testing
         _ = peer
     }
 
+    @Test("where no agent runs, the error says what was looked at: with --config it does not ask for --config")
+    func noAgent() async throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write("nightjar.yaml", Configuration.plain)
+        let named = try await NightjarExecutable.run("status", "--config", file)
+        #expect(named.status == 1 && named.errors.contains("no agent runs here: \(folder.path("data"))/admin.sock: No such file or directory"), "\(named)")
+        #expect(named.errors.contains("With --config \(file) the data folder is \(folder.path("data"))"), "\(named)")
+        #expect(named.errors.contains("nightjar run --config \(file)") && !named.errors.contains("its configuration with --config"), "\(named)")
+        let unnamed = try await NightjarExecutable.run("status", folder: folder.path)
+        #expect(unnamed.status == 1 && unnamed.errors.contains("or its configuration with --config"), "\(unnamed)")
+    }
+
     @Test("a replicator that has given up, or is waiting, says what to do and how to start it again")
     func stoppedReplicator() async throws {
         let hub = try await AgentProcess.start(Configuration.plain)

@@ -26,10 +26,13 @@ struct AgentClient: Sendable {
     static func require(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient {
         let (client, why) = try presence(settings, group: group)
         if let client { return client }
-        throw AgentError(
-            .failed,
-            "no agent runs here: \(AdminServer.socketPath(data: settings.data.value)): \(why). "
-                + "Name the agent's data folder with --data, or its configuration with --config")
+        let data = settings.data.value
+        let advice =
+            if let file = settings.file {
+                "With --config \(file) the data folder is \(data), and commands use the socket in it, not the admin port. Start the agent (systemctl start nightjar, "
+                    + "or nightjar run --config \(file)); if it runs on another data folder, name that with --data"
+            } else { "Name the agent's data folder with --data, or its configuration with --config" }
+        throw AgentError(.failed, "no agent runs here: \(AdminServer.socketPath(data: data)): \(why). \(advice)")
     }
 
     private static func presence(
