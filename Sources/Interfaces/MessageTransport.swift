@@ -87,6 +87,21 @@ public struct ConnectionEnd: Sendable, Equatable {
         self.reason = reason
         self.initiatedLocally = initiatedLocally
     }
+
+    /// Why the peer closed the connection, for an operator: the reason that came with the code. Codes whose meaning only protocols know are explained; what
+    /// the peer says of limits and restarts is then seen to be about the peer.
+    public var sentence: String {
+        let meaning: String? =
+            switch code {
+            case 1012: "the peer is restarting"
+            case 1013: "the peer is overloaded"
+            case 4001: "the peer asks to come back later"
+            case 4002: "the peer ended the replication for good"
+            default: nil
+            }
+        if let meaning { return "\(meaning) (\(code))\(reason.isEmpty ? "" : ": \(reason)")" }
+        return reason.isEmpty ? "the peer closed the connection (\(code))" : reason
+    }
 }
 
 /// Opens connections for the active side of a replication.

@@ -193,7 +193,7 @@ final class PeerAuthentication: Sendable {
             let wait = failures.withLock { $0.failed(login, at: now) }
             policies.refusedLogin(user, login.origin)
             logger.notice(
-                "login refused\(finding.why.isEmpty ? "" : ": \(finding.why)")\(wait.map { "; its next one is not checked for \(Int($0.rounded(.up))) s" } ?? "")",
+                "login refused\(finding.why.isEmpty ? "" : ": the bearer token is not accepted: \(finding.why)")\(wait.map { "; the next such login is not checked for \(Int($0.rounded(.up))) s" } ?? "")",
                 metadata: ["user": "\(user)", "peer": "\(request.remoteAddress)"])
             if !finding.why.isEmpty { return .refused(Self.tokenRefused) }
             return .refused(

@@ -290,9 +290,7 @@ final class SessionDriver {
         }
         // Like Couchbase Lite, treat an unexpected 1000 from the peer as 1001: the peer went away.
         let code = end.code == 1000 ? 1001 : end.code
-        var error = ReplicationError(
-            domain: .websocket, code: Int(code),
-            message: end.reason.isEmpty ? "the peer closed the connection (\(end.code))" : end.reason)
+        var error = ReplicationError(domain: .websocket, code: Int(code), message: end.sentence)
         // The peer has spoken the protocol correctly before, so bytes were corrupted in transit: a broken connection, not a wrong target.
         if life == .running, [1002, 1003, 1007].contains(error.code) { error.isTransient = true }
         finish(error: isPassive ? nil : error, closeCode: nil, reason: "")

@@ -60,7 +60,7 @@ struct ListenerLimitTests {
         let answers = curl.output.split(separator: "\n").map(String.init)
         #expect(answers.prefix(20).allSatisfy { $0.hasPrefix("401") } && answers.count == 25, "\(curl)")
         #expect(answers.last.map { $0.hasPrefix("429 ") && $0 != "429 " } == true, "\(curl)")
-        _ = try await hub.process.line(containing: "its next one is not checked", in: .errors)
+        _ = try await hub.process.line(containing: "the next such login is not checked", in: .errors)
         // From another address of this machine, so that the first one's waiting time does not count.
         let edge = try await AgentProcess.start(
             Configuration.secureEdge([

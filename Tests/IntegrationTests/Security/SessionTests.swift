@@ -87,6 +87,7 @@ struct SessionTests {
         // Another connection, the same session.
         let before = try await ada.replicator("hub")["correlation_id"]?.asString
         #expect(try await hub.command("disconnect", "ada").status == 0)
+        _ = try await ada.process.line(containing: "the peer asks to come back later (4001): disconnected by the operator", in: .errors)
         try await ada.waits("connected anew") { $0["activity"]?.asString == "idle" && ![nil, before].contains($0["correlation_id"]?.asString) }
         #expect(try await sessions() == ["ada"])
         #expect(try await hub.command("listener", "edge", "revoke", "ada").status == 0)

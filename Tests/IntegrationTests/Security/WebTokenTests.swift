@@ -51,7 +51,7 @@ struct WebTokenTests {
             let answer = try await http.send("GET", "/main", nil, bearer(wrong))
             #expect(answer.status == 401 && answer.header("WWW-Authenticate")?.contains("invalid_token") == true, "\(why): \(answer)")
             let line = try await agent.process.line(containing: why, in: .errors)
-            #expect(line.contains("login refused") && !line.contains(wrong) || wrong == "nonsense", "\(line)")
+            #expect(line.contains("login refused: the bearer token is not accepted: ") && !line.contains(wrong) || wrong == "nonsense", "\(line)")
             await #expect(throws: WebSocketProbe.Refused.self) { _ = try await peer(agent, wrong) }
         }
         // It opens no session, which would outlive it.
