@@ -70,9 +70,9 @@ struct ConflictRoutes: Sendable {
 
     /// For one database or collection, or for all databases.
     func accesses(_ name: String?) throws -> [ConflictAccess] {
-        guard let name else { return try agent.databases.map { try ConflictAccess($0) } }
+        guard let name else { return try agent.databases.map { try ConflictAccess($0, settings: agent.settings) } }
         let (database, collection) = try DocumentAccess.parse(name)
         guard let found = agent.database(database) else { throw AgentError(.notFound, "there is no database \"\(database)\"") }
-        return [try ConflictAccess(found, collection: name.utf8.contains(UInt8(ascii: ".")) ? collection : nil)]
+        return [try ConflictAccess(found, collection: name.utf8.contains(UInt8(ascii: ".")) ? collection : nil, settings: agent.settings)]
     }
 }

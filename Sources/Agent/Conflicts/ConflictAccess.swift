@@ -1,3 +1,4 @@
+import AgentConfiguration
 import Documents
 import DocumentStore
 
@@ -9,10 +10,13 @@ package struct ConflictAccess: Sendable {
     package let database: Database
     /// Nil for all collections.
     package var collection: Collection?
+    /// Names the replicators that conflicts come from.
+    let settings: AgentSettings
 
     /// - Parameter name: the collection of `DB` or `DB.SCOPE.COLLECTION`; nil if none was named.
-    package init(_ database: Database, collection name: CollectionName? = nil) throws(AgentError) {
+    package init(_ database: Database, collection name: CollectionName? = nil, settings: AgentSettings) throws(AgentError) {
         self.database = database
+        self.settings = settings
         guard let name else { return }
         guard let found = database.collection(name) else {
             throw AgentError(.notFound, "database \(database.name) has no collection \(name)")
@@ -31,10 +35,10 @@ package struct ConflictAccess: Sendable {
             var after: DocumentID?
             while left > 0 {
                 let (start, count) = (after, min(left, Self.page(includeBodies: includeBodies)))
-                let (rows, last) = try await database.read { [database] transaction in
+                let (rows, last) = try await database.read { [self] transaction in
                     let page = try transaction.pendingConflicts(collection, after: start, limit: count)
                     return (
-                        try page.map { try Self.json($0, collection, database, includeBodies: includeBodies, transaction) }, page.last?.id
+                        try page.map { try json($0, collection, includeBodies: includeBodies, transaction) }, page.last?.id
                     )
                 }
                 guard let last else { break }
@@ -74,12 +78,12 @@ package struct ConflictAccess: Sendable {
         let name = database.name
         let id = try? DocumentID(text)
         try await body(
-            try await database.read { [collection, collections, database] transaction in
+            try await database.read { [self] transaction in
                 var found: [JSONValue] = []
                 if let id {
                     for collection in collections {
                         guard let pending = try transaction.pendingConflict(collection, id) else { continue }
-                        found.append(try Self.json(pending, collection, database, includeBodies: true, transaction))
+                        found.append(try json(pending, collection, includeBodies: true, transaction))
                     }
                 }
                 if let number = Int64(text), let entry = try transaction.conflictHistoryEntry(number),
@@ -92,12 +96,20 @@ package struct ConflictAccess: Sendable {
         if let id { try await forEachDecided(id: id, limit: limit, includeBodies: true, body) }
     }
 
-    private static func json(
-        _ pending: PendingConflict, _ collection: Collection, _ database: Database, includeBodies: Bool, _ transaction: ReadTransaction
+    private func json(
+        _ pending: PendingConflict, _ collection: Collection, includeBodies: Bool, _ transaction: ReadTransaction
     ) throws(StoreError) -> JSONValue {
-        ConflictReports.json(
-            pending, database: database.name, collection: collection.name,
-            remote: try pending.remoteID.flatMap { (id) throws(StoreError) in try transaction.remoteKey(id) },
+        let remote = try pending.remoteID.flatMap { (id) throws(StoreError) in try transaction.remoteKey(id) }
+        return ConflictReports.json(
+            pending, database: database.name, collection: collection.name, remote: remote,
+            replicator: remote.flatMap { settings.replicator(knowing: $0, of: database.name) }?.name.value,
             sides: includeBodies ? try transaction.conflict(collection, pending.id) : nil)
+    }
+}
+
+extension AgentSettings {
+    /// The replicator of a database that knows a remote database by the store's name for it.
+    func replicator(knowing remote: String, of database: String) -> ReplicatorSettings? {
+        replicators.first { $0.database.value.utf8.elementsEqual(database.utf8) && $0.knows(remote: remote) }
     }
 }

@@ -26,15 +26,22 @@ enum ConflictReports {
 
     /// - Parameters:
     ///   - remote: the store's name for the remote, which is its URL; nil if unknown.
+    ///   - replicator: the name of the replicator that the configuration has for it; nil if it has none any more.
     ///   - sides: the two sides with their bodies, if those are requested.
     static func json(
-        _ pending: PendingConflict, database: String, collection: CollectionName, remote: String?, sides: Conflict?
+        _ pending: PendingConflict, database: String, collection: CollectionName, remote: String?, replicator: String?, sides: Conflict?
     ) -> JSONValue {
         let kind = pending.remoteID == .pusher ? "listener" : pending.remoteID == nil ? "unknown" : "replicator"
         var members: [(String, JSONValue)] = [
             ("state", .string("pending")), ("number", .null), ("since", .string(Timestamp.format(pending.since))),
             ("database", .string(database)), ("collection", .string(collection.description)), ("id", .string(pending.id.text)),
-            ("place", JSONOutput.object(["kind": .string(kind), "name": .null, "peer": JSONOutput.text(remote.map { ReplicatorTarget.shown($0) }), "user": .null])),
+            (
+                "place",
+                JSONOutput.object([
+                    "kind": .string(kind), "name": JSONOutput.text(kind == "replicator" ? replicator : nil),
+                    "peer": JSONOutput.text(remote.map { ReplicatorTarget.shown($0) }), "user": .null,
+                ])
+            ),
             ("local_rev", .string(pending.local.text)), ("remote_rev", .string(pending.remote.text)),
             ("plugin", plugin(pending.plugin)), ("version", plugin(pending.version)), ("error", plugin(pending.error)),
             ("tries", JSONOutput.number(pending.tries)),

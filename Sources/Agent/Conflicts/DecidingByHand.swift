@@ -138,9 +138,7 @@ package struct ConflictsByHand: Sendable {
     private func context(_ place: Place) -> PolicyContext {
         let database = place.database.name
         if let remote = place.remote {
-            let replicator = settings.replicators.first {
-                $0.database.value.utf8.elementsEqual(database.utf8) && $0.knows(remote: remote)
-            }
+            let replicator = settings.replicator(knowing: remote, of: database)
             return PolicyContext(
                 database: database, collection: place.collection.name, direction: .pull, replicator: replicator?.name.value ?? "",
                 remote: replicator?.target.value.shown ?? ReplicatorTarget.shown(remote))

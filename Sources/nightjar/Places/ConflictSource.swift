@@ -9,7 +9,7 @@ import Synchronization
 /// Where the commands find conflicts: at a running agent, or in database folders that no agent holds.
 enum ConflictSource: Sendable {
     case agent(AgentClient, databases: [String])
-    case folders([Database])
+    case folders([Database], settings: AgentSettings)
 
     /// The scope of a request: one database, one of its collections, or everything.
     struct Scope: Sendable {
@@ -52,12 +52,12 @@ enum ConflictSource: Sendable {
             for database in opened { database.close() }
             throw error
         }
-        return .folders(opened)
+        return .folders(opened, settings: settings)
     }
 
     /// Releases the locks.
     func close() {
-        if case .folders(let databases) = self { for database in databases { database.close() } }
+        if case .folders(let databases, _) = self { for database in databases { database.close() } }
     }
 
     /// Conflicts, and whether a limit left some out.
@@ -92,9 +92,9 @@ enum ConflictSource: Sendable {
                 let query = "?db=\(PercentEncoding.encode(scope.name(of: database)))&limit=\(limit + 1)\(state)"
                 try await client.rows("/api/conflicts\(query)") { add(try JSONValue(stored: $0), database) }
             }
-        case .folders(let databases):
+        case .folders(let databases, let settings):
             for database in databases {
-                let access = try ConflictAccess(database, collection: scope.collection)
+                let access = try ConflictAccess(database, collection: scope.collection, settings: settings)
                 try await access.forEachPending(limit: limit + 1, includeBodies: false) { for row in $0 { add(row, database.name) } }
                 guard !pendingOnly else { continue }
                 try await access.forEachDecided(limit: limit + 1, includeBodies: false) { for row in $0 { add(row, database.name) } }
@@ -119,9 +119,9 @@ enum ConflictSource: Sendable {
                 let query = "?db=\(PercentEncoding.encode(scope.name(of: database)))&limit=\(limit + 1)"
                 try await client.rows("/api/conflicts/\(PercentEncoding.encode(text))\(query)") { add(try JSONValue(stored: $0), database) }
             }
-        case .folders(let databases):
+        case .folders(let databases, let settings):
             for database in databases {
-                let access = try ConflictAccess(database, collection: scope.collection)
+                let access = try ConflictAccess(database, collection: scope.collection, settings: settings)
                 try await access.forEachFound(text, limit: limit + 1) { for row in $0 { add(row, database.name) } }
             }
         }
@@ -134,8 +134,8 @@ enum ConflictSource: Sendable {
         case .agent(let client, _):
             let db = scope.database.map { "?db=\(PercentEncoding.encode(scope.name(of: $0)))" } ?? ""
             return try await client.request("POST", "/api/conflicts/\(PercentEncoding.encode(id))/resolve\(db)", body: decision.json.serialize())
-        case .folders(let databases):
-            let accesses = try databases.map { try ConflictAccess($0, collection: scope.collection) }
+        case .folders(let databases, _):
+            let accesses = try databases.map { try ConflictAccess($0, collection: scope.collection, settings: settings) }
             return try await ConflictsByHand(accesses, settings: settings).decide(id, decision)
         }
     }
@@ -164,9 +164,9 @@ enum ConflictSource: Sendable {
                     before = oldest
                 }
             }
-        case .folders(let databases):
+        case .folders(let databases, let settings):
             for database in databases {
-                let access = try ConflictAccess(database, collection: scope.collection)
+                let access = try ConflictAccess(database, collection: scope.collection, settings: settings)
                 try await access.forEachDecided(limit: last ?? .max, includeBodies: true, each)
             }
         }

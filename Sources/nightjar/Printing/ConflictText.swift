@@ -10,12 +10,14 @@ enum ConflictText {
     // MARK: - List
 
     static func list(_ rows: [JSONValue]) -> String {
-        var pending = TextTable(["PENDING", "DATABASE", "COLLECTION", "PLUGIN", "VERSION", "TRIES", "SINCE", "ERROR"], alignsRight: [5])
+        var pending = TextTable(["PENDING", "DATABASE", "COLLECTION", "PLACE", "PLUGIN", "VERSION", "TRIES", "SINCE", "ERROR"], alignsRight: [6])
         var decided = TextTable(
             ["NUMBER", "AT", "DATABASE", "COLLECTION", "ID", "PLACE", "DECISION", "REV", "DECIDED BY", "MS", "SHADOW"], alignsRight: [0, 9])
         for row in rows {
             if row["state"]?.asString == "pending" {
-                pending.add(["id", "database", "collection", "plugin", "version", "tries", "since", "error"].map { string(row[$0]) })
+                pending.add(
+                    ["id", "database", "collection"].map { string(row[$0]) } + [place(row)]
+                        + ["plugin", "version", "tries", "since", "error"].map { string(row[$0]) })
             } else {
                 decided.add([
                     string(row["number"]), string(row["at"]), string(row["database"]), string(row["collection"]), string(row["id"]),
