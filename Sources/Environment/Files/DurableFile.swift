@@ -20,12 +20,13 @@ package enum DurableFile {
         // Left behind by a power failure.
         unlink(temporary)
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw FileError(path: temporary, number: errno) }
+        // Errors name the file that the caller knows.
+        guard descriptor >= 0 else { throw FileError(path: path, number: errno) }
         do throws(FileError) {
             // Regardless of the umask.
-            guard fchmod(descriptor, 0o600) == 0 else { throw FileError(path: temporary, number: errno) }
-            if let owner, fchown(descriptor, owner, gid_t.max) != 0 { throw FileError(path: temporary, number: errno) }
-            try writeAll(descriptor, bytes, temporary)
+            guard fchmod(descriptor, 0o600) == 0 else { throw FileError(path: path, number: errno) }
+            if let owner, fchown(descriptor, owner, gid_t.max) != 0 { throw FileError(path: path, number: errno) }
+            try writeAll(descriptor, bytes, path)
         } catch {
             close(descriptor)
             unlink(temporary)

@@ -9,8 +9,10 @@ struct OutputFile: Sendable {
     private let path: String?
     private let temporary: String?
 
-    /// - Parameter path: nil or "-" for standard output.
-    init(_ path: String?) throws {
+    /// - Parameters:
+    ///   - path: nil or "-" for standard output.
+    ///   - isPrivate: whether only this user may read the file.
+    init(_ path: String?, isPrivate: Bool = false) throws {
         guard let path, path != "-" else {
             descriptor = 1
             self.path = nil
@@ -26,7 +28,12 @@ struct OutputFile: Sendable {
         if isDirect {
             descriptor = try Self.open(path, facts.st_mode)
         } else {
-            do { descriptor = try RegularFile.open(name, O_WRONLY | O_CREAT | O_TRUNC, permissions: 0o644) } catch { throw AgentError(.failed, "\(error)") }
+            if isPrivate { unlink(name) }
+            do throws(FileError) {
+                descriptor = try RegularFile.open(name, O_WRONLY | O_CREAT | O_TRUNC, permissions: isPrivate ? 0o600 : 0o644)
+            } catch {
+                throw AgentError(.failed, "\(path): \(error.isMissing ? "there is no folder \(DurableFile.parent(of: path))" : error.reason)")
+            }
         }
     }
 
@@ -46,7 +53,13 @@ struct OutputFile: Sendable {
     }
 
     func write(_ buffer: ByteBuffer) throws {
-        try buffer.withUnsafeReadableBytes { try Output.writeAll(descriptor, $0) }
+        try buffer.withUnsafeReadableBytes { try write($0) }
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws {
+        do { try Output.writeAll(descriptor, bytes) } catch let error as AgentError {
+            throw path.map { AgentError(error.kind, "\($0): \(error)") } ?? error
+        }
     }
 
     /// Moves a complete file durably into place.
