@@ -1,4 +1,5 @@
 import Documents
+import Glibc
 import TestSupport
 import Testing
 
@@ -84,6 +85,16 @@ struct SupportBundleTests {
             #expect(all.contains(#""name":"users""#))
             #expect(try await agent.stop().status == 0)
         }
+    }
+
+    @Test("only its owner can read it, also where an older file of that name was for everybody")
+    func isPrivate() async throws {
+        let folder = try Self.folder()
+        try folder.write("nightjar.yaml", Self.configuration(folder))
+        chmod(try folder.write("bundle.tar", "old"), 0o644)
+        #expect(try await Self.bundle(folder).status == 0)
+        var facts = stat()
+        #expect(stat(folder.path("bundle.tar"), &facts) == 0 && facts.st_mode & 0o777 == 0o600, "\(String(facts.st_mode, radix: 8))")
     }
 
     @Test("the log in it holds no documents: bodies that were shown on the wire stay out, also after bodies was switched off, and the rest of the line is there")

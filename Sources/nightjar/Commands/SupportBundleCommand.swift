@@ -9,7 +9,7 @@ struct SupportBundleCommand: AsyncParsableCommand {
         discussion: """
             It contains the version and the machine, the configuration without secrets, parameters of plugins and comments, doctor's findings, and of a running agent \
             status, health, metrics and the recent log; plugins by name and version only; sizes of files in the data folder. Names of databases, users, \
-            peers and of documents that failed are in it. Look through it before you send it: tar -xOf FILE | less.
+            peers and of documents that failed are in it, so that only you can read the file. Look through it before you send it: tar -xOf FILE | less.
             """)
 
     @OptionGroup var location: ConfigurationOptions
@@ -21,9 +21,9 @@ struct SupportBundleCommand: AsyncParsableCommand {
         try await Failure.reporting {
             let bundle = await SupportBundle.make(location, tellsPeers: !offline)
             let path = output ?? "\(bundle.name).tar"
-            let file = try OutputFile(path)
+            let file = try OutputFile(path, isPrivate: true)
             do {
-                try bundle.tar.withUnsafeBytes { try Output.writeAll(file.descriptor, $0) }
+                try bundle.tar.withUnsafeBytes { try file.write($0) }
                 try file.finish()
             } catch {
                 file.abandon()
