@@ -154,6 +154,25 @@ struct FleetTests {
         #expect(own.output == "plugin:gate:4 is published\n" && own.errors.contains("version 3 is taken by what does not count here, signed by ed25519/"), "\(own)")
     }
 
+    @Test("without --db and fleet.database the only database with the fleet's collection is taken; where none or several have it, the error says what to give")
+    func chosenDatabase() async throws {
+        func status(_ databases: String) async throws -> Subprocess.Outcome {
+            let hub = try await AgentProcess.start("data: data\nadmin: { port: 0, open: true }\ndatabases: { \(databases) }\n")
+            let outcomes = [
+                try await hub.command("fleet", "status"),
+                try await NightjarExecutable.run("fleet", "status", "--data", hub.folder.path("data")),
+            ]
+            #expect(outcomes[0].status == outcomes[1].status && outcomes[0].errors == outcomes[1].errors, "\(outcomes)")
+            return outcomes[0]
+        }
+        let one = try await status("plant: {}, central: { collections: [ \(TestFleet.collection) ] }")
+        #expect(one.status == 0 && one.output == "no gateway has reported its status yet\n", "\(one)")
+        let several = try await status("east: { collections: [ \(TestFleet.collection) ] }, west: { collections: [ \(TestFleet.collection) ] }")
+        #expect(several.status == 1 && several.errors.contains("name one with --db: east, west"), "\(several)")
+        let none = try await status("plant: {}")
+        #expect(none.status == 1 && none.errors.contains("no database \"main\"") && none.errors.contains("name that with --db"), "\(none)")
+    }
+
     @Test("what no trusted key has signed does not count as published, and uses up no version number")
     func unsignedVersions() async throws {
         let fleet = try await TestFleet.make()

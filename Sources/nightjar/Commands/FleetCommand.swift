@@ -38,20 +38,35 @@ struct FleetCommand: AsyncParsableCommand {
     /// Where the fleet's documents are, and which keys are trusted.
     struct FleetLocation: ParsableArguments, Sendable {
         @OptionGroup var location: LocationOptions
-        @Option(help: "The database with the collection nightjar.fleet (default: fleet.database of the configuration, or main).") var db: String?
+        @Option(help: "The database with the collection nightjar.fleet (default: fleet.database of the configuration, or the only database with that collection, or main).")
+        var db: String?
         @Option(
             name: .customLong("trust"),
             help: ArgumentHelp("A public key whose signatures count, in addition to those in fleet.keys; can be repeated.", valueName: "key"))
         var keys: [String] = []
 
         func withDocuments<T>(_ work: (DocumentPlace) async throws -> T) async throws -> T {
-            try await location.withDocuments(of: "\(try database()).\(FleetDocument.collection)", work)
+            let name = try await database()
+            var isThere = false
+            do {
+                return try await location.withDocuments(of: "\(name).\(FleetDocument.collection)") { place in
+                    isThere = true
+                    return try await work(place)
+                }
+            } catch let error as AgentError where db == nil && !isThere && error.kind == .notFound {
+                throw AgentError(
+                    .notFound,
+                    "\(error). The fleet's documents are in the collection \(FleetDocument.collection) of a database: name that with --db, or the hub's configuration with --config")
+            }
         }
 
-        private func database() throws -> String {
+        private func database() async throws -> String {
             if let db { return db }
-            guard let configured = try location.fleet()?.database.value, !configured.isEmpty else { return "main" }
-            return configured
+            if let configured = try location.fleet()?.database.value, !configured.isEmpty { return configured }
+            let found = try await location.databases(with: FleetDocument.collection)
+            guard found.count > 1, !found.contains("main") else { return found.count == 1 ? found[0] : "main" }
+            throw AgentError(
+                .invalid, "several databases have the collection \(FleetDocument.collection): name one with --db: \(found.sorted().joined(separator: ", "))")
         }
 
         /// The keys from the options and from the configuration.

@@ -1,6 +1,7 @@
 import Agent
 import AgentConfiguration
 import ArgumentParser
+import Documents
 import DocumentStore
 import NIOPosix
 
@@ -37,6 +38,20 @@ struct LocationOptions: ParsableArguments, Sendable {
         guard let config else { return nil }
         let settings = try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil))
         return settings.fleet?.id ?? PeerIdentifier.made(data: settings.data.value)
+    }
+
+    /// The databases with a collection, as far as the configuration tells, or without one the running agent.
+    func databases(with collection: String) async throws -> [String] {
+        if let config {
+            return try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil)).databases
+                .filter { $0.collections.contains { $0.value.description == collection } }.map(\.name.value)
+        }
+        guard let client = try AgentClient.find(try place(), group: MultiThreadedEventLoopGroup.singleton) else { return [] }
+        let databases = try await client.request("GET", "/api/status")["databases"]?.asArray ?? []
+        return databases.compactMap { database in
+            let has = database["collections"]?.asArray?.contains { $0["name"]?.asString == collection } ?? false
+            return has ? database["name"]?.asString : nil
+        }
     }
 
     /// The running agent.
