@@ -223,6 +223,26 @@ struct DoctorTests {
         withExtendedLifetime(taken) {}
     }
 
+    @Test("a data folder that does not exist, or that others can access, is a warning that says what to do")
+    func dataFolder() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("nightjar.yaml", Configuration.plain)
+        func disk() async throws -> JSONValue? {
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), ["doctor", "--quick", "--offline", "--json", "--config", "nightjar.yaml"], folder: folder.path)
+            #expect(outcome.status == 0, "\(outcome)")
+            return try Self.findings(outcome).first { $0["area"] == "disk" && $0["text"]?.asString?.contains("the data folder") == true }
+        }
+        let absent = try await disk()
+        #expect(absent?["verdict"] == "warning" && absent?["text"]?.asString?.hasSuffix("/data does not exist") == true, "\(absent?.text ?? "nothing")")
+        #expect(absent?["mend"]?.asString?.hasPrefix("before the first start there is nothing to do: nightjar run creates it. If an agent") == true)
+        folder.makeFolder("data")
+        chmod(folder.path("data"), 0o750)
+        let open = try await disk()
+        #expect(open?["text"]?.asString?.hasSuffix("/data (permissions 0750, and 0700 is expected)") == true, "\(open?.text ?? "nothing")")
+        #expect(open?["mend"]?.asString == "chmod 700 \(folder.path("data"))")
+    }
+
     @Test("a port counts as free on the listener's address, even if another program has it elsewhere")
     func ports() async throws {
         let folder = try TemporaryFolder()

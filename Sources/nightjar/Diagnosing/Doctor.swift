@@ -121,11 +121,12 @@ struct Doctor: Sendable {
                 if let obstacle = Self.obstacle(toMaking: data) { return [obstacle] }
                 return [
                     Finding(
-                        "disk", .warning, "the data folder \(data) is not there",
-                        mend: "before the first start that is right, nightjar run makes it; else mount its disk, or correct data or --data: a start makes an empty one")
+                        "disk", .warning, "the data folder \(data) does not exist",
+                        mend: "before the first start there is nothing to do: nightjar run creates it. If an agent has run here before, mount the disk or correct data "
+                            + "(--data) first: a start would create an empty folder")
                 ]
             }
-            return [Finding("disk", .wrong, "the data folder \(data): \(reason)", mend: "let the agent's user into it")]
+            return [Finding("disk", .wrong, "the data folder \(data) cannot be looked at: \(reason)", mend: "give the agent's user access to it and to the folders above it")]
         }
         guard facts.st_mode & S_IFMT == S_IFDIR else {
             return [Finding("disk", .wrong, "the data folder \(data) is not a folder", mend: "correct data or --data, or move away what is there")]
@@ -133,7 +134,9 @@ struct Doctor: Sendable {
         var findings = ownFiles(in: data)
         if facts.st_mode & 0o077 != 0 {
             findings.append(
-                Finding("disk", .warning, "users other than its owner can access the data folder \(data)", mend: "chmod 700 \(data)"))
+                Finding(
+                    "disk", .warning, "other users can access the data folder \(data) (permissions 0\(String(facts.st_mode & 0o7777, radix: 8)), and 0700 is expected)",
+                    mend: "chmod 700 \(data)"))
         }
         if facts.st_uid != geteuid(), geteuid() != 0 {
             findings.append(
