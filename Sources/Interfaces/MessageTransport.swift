@@ -88,8 +88,8 @@ public struct ConnectionEnd: Sendable, Equatable {
         self.initiatedLocally = initiatedLocally
     }
 
-    /// Why the peer closed the connection, for an operator: the reason that came with the code. Codes whose meaning only protocols know are explained; what
-    /// the peer says of limits and restarts is then seen to be about the peer.
+    /// Why the connection ended, for an operator: the reason that came with the code. A peer's codes whose meaning only protocols know are explained, so that
+    /// what it says of limits and restarts is seen to be about the peer.
     public var sentence: String {
         let meaning: String? =
             switch code {
@@ -99,7 +99,7 @@ public struct ConnectionEnd: Sendable, Equatable {
             case 4002: "the peer ended the replication for good"
             default: nil
             }
-        if let meaning { return "\(meaning) (\(code))\(reason.isEmpty ? "" : ": \(reason)")" }
+        if let meaning, !initiatedLocally { return "\(meaning) (\(code))\(reason.isEmpty ? "" : ": \(reason)")" }
         return reason.isEmpty ? "the peer closed the connection (\(code))" : reason
     }
 }

@@ -262,6 +262,17 @@ struct RetryingTests {
         #expect(replicator.status.activity == .stopped)
     }
 
+    @Test("why a connection ended is said in words; what a peer's code means is not said of an end that was made here")
+    func sentences() {
+        for (code, reason, isOurs, words) in [
+            (4001, "", false, "the peer asks to come back later (4001)"), (4001, "restart", false, "the peer asks to come back later (4001): restart"),
+            (4001, "12 bytes wait", true, "12 bytes wait"), (4002, "no", false, "the peer ended the replication for good (4002): no"),
+            (1001, "the listener stops", false, "the listener stops"), (1011, "", false, "the peer closed the connection (1011)"),
+        ] as [(UInt16, String, Bool, String)] {
+            #expect(ConnectionEnd(code: code, reason: reason, initiatedLocally: isOurs).sentence == words)
+        }
+    }
+
     @Test func aContinuousOneComesBackAfterTheListenerWentAway() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)

@@ -40,7 +40,7 @@ struct Doctor: Sendable {
         }
         var findings = report.problems.map { Finding("configuration", .wrong, $0, mend: report.mends[$0] ?? other ?? "fix it there, then nightjar check and nightjar reload") }
         findings += report.advice.map { Finding("configuration", .warning, $0, mend: "is that meant?") }
-        findings += report.exposed.map { error in
+        findings += report.exposed.map { error -> Finding in
             let advice = error.advice.hasPrefix("run: ") ? String(error.advice.dropFirst(5)) : error.advice
             return Finding("configuration", .warning, "\(error.path): \(error.reason)", mend: advice)
         }
