@@ -23,6 +23,8 @@ struct ImportCommand: AsyncParsableCommand {
             the lines name are taken from a folder, as nightjar export --blobs writes it or a backup has it, unless the database has them; a file whose \
             bytes are not those of its name is refused. Exit status 1 if one is missing or refused; the documents are stored. Without --blobs a line \
             that names a blob which the database has not got fails: its document could be given to nobody.
+
+            Where no agent runs and there is no such database yet, it is created, unless the input has lines and none of them can be stored.
             """)
 
     @OptionGroup var location: LocationOptions
