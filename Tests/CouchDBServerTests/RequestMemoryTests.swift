@@ -48,7 +48,8 @@ import Testing
 
         /// What a request's answer is made with.
         func call(_ target: String) async throws -> CouchCall {
-            try await CouchServer.call(host, request("GET", target, "application/json", Self.pipe("")), "main")
+            let asked = request("GET", target, "application/json", Self.pipe(""))
+            return try await CouchServer.call(host, asked, "main") { [host] in try await host.admit(asked, $0) }
         }
 
         private func request(_ method: String, _ target: String, _ type: String, _ pipe: BodyPipe) -> HTTPRequest {
