@@ -113,8 +113,8 @@ struct MemoryTests {
         let status = await Replicator(ReplicatorConfiguration(a, .pull), listener).run()
         highest.withLock { $0 = max($0, memory.used) }
         #expect(status.error == nil && status.counts.pulled == 40)
-        // All of them would hold 160 MB.
-        #expect(highest.withLock { $0 } <= memory.limit + memory.limit / 10)
+        // All of them would hold 160 MB. What is being read for some of them when the others reach the limit comes on top.
+        #expect(highest.withLock { $0 } <= memory.limit + 4 << 20)
         for liar in liars { liar.close() }
     }
 
