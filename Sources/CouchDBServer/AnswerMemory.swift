@@ -56,7 +56,19 @@ package final class AnswerMemory: Sendable {
         private let parts = Mutex(Parts())
         private let cut: @Sendable () -> Void
 
-        init(_ memory: AnswerMemory, of origin: String, cut: @escaping @Sendable () -> Void) { (self.memory, self.origin, self.cut) = (memory, origin, cut) }
+        init(_ memory: AnswerMemory, of origin: String, cut: @escaping @Sendable () -> Void) {
+            let isCut = Mutex(false)
+            (self.memory, self.origin) = (memory, origin)
+            // The holdings and the budget may both find that it has to go.
+            self.cut = { [told = memory.told] in
+                guard isCut.withLock({ isCut in
+                    defer { isCut = true }
+                    return !isCut
+                }) else { return }
+                told(.cut, origin)
+                cut()
+            }
+        }
 
         deinit { memory.forget(ObjectIdentifier(self)) }
 
@@ -141,8 +153,8 @@ package final class AnswerMemory: Sendable {
             }
             guard let (bytes, owed, question) = held else { return }
             let now = memory.time.monotonicNanoseconds()
-            let new = AnswerHoldings.Held(origin: origin, bytes: bytes, owed: owed, hasQuestion: question > 0, since: now, cut: cut)
-            memory.holdings.withLock { $0.note(ObjectIdentifier(self), new) }
+            let new = AnswerHoldings.Held(origin: origin, bytes: bytes, owed: owed, question: question, cut: cut)
+            memory.holdings.withLock { $0.note(ObjectIdentifier(self), new, now) }
         }
     }
 
@@ -226,10 +238,7 @@ package final class AnswerMemory: Sendable {
             holdings.wait(ObjectIdentifier(answer), of: answer.origin, for: bytes)
             return holdings.cutting(for: ObjectIdentifier(answer), lacking: lacking, waited: waited, share: share, now)
         }
-        for debtor in cut {
-            told(.cut, debtor.origin)
-            debtor.cut()
-        }
+        for debtor in cut { debtor.cut() }
     }
 
     private func pay(_ answer: ObjectIdentifier, _ bytes: Int) {

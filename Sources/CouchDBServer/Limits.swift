@@ -57,6 +57,9 @@ enum CouchLimits {
     static let answerPatience: UInt64 = 5_000
     /// `couchdb_answer_haste`: the same for answers to an address that holds more than its share, for requests of one that wants less.
     static let answerHaste: UInt64 = 1_000
+    /// `couchdb_answer_forbearance`: the same for answers to an address that holds no more than its share, for requests of another one that asks for
+    /// more.
+    static let answerForbearance: UInt64 = 15_000
     /// `couchdb_address_share`: the part of the memory for all answers that those to one address may take up while requests of others wait: a quarter.
     /// All answers together may take up five eighths of `limits.memory`, and less if the process uses memory that is not accounted for.
     static let addressShare = 4

@@ -136,30 +136,6 @@ import Testing
         }
     }
 
-    @Test("an address that holds and wants too much lets another one go first, unless that wants more than its share, too")
-    func givesWay() {
-        final class Key {}
-        let (old, new, other) = (Key(), Key(), Key())
-        var holdings = AnswerHoldings()
-        func givesWay(_ bytes: Int) -> Bool { holdings.givesWay(ObjectIdentifier(new), of: "much", for: bytes, share: 8) }
-        holdings.note(ObjectIdentifier(old), .init(origin: "much", bytes: 6, owed: 6, hasQuestion: false, since: 0, cut: {}))
-        #expect(!givesWay(3))
-        holdings.wait(ObjectIdentifier(other), of: "little", for: 8)
-        #expect(givesWay(3) && !givesWay(2))
-        #expect(!holdings.givesWay(ObjectIdentifier(other), of: "little", for: 8, share: 8))
-        holdings.wait(ObjectIdentifier(other), of: "little", for: 9)
-        #expect(!givesWay(3))
-        // What waits already is not counted twice.
-        holdings.wait(ObjectIdentifier(other), of: "little", for: 1)
-        holdings.wait(ObjectIdentifier(new), of: "much", for: 2)
-        #expect(!givesWay(2))
-        holdings.wait(ObjectIdentifier(new), of: "much", for: 3)
-        #expect(givesWay(3))
-        holdings.stopWaiting(ObjectIdentifier(other))
-        #expect(!givesWay(3))
-        withExtendedLifetime((old, new, other)) {}
-    }
-
     @Test("the listener is told whose answers are cut, and whose requests are refused")
     func told() async throws {
         let time = QuickTime()
@@ -176,6 +152,34 @@ import Testing
         _ = await #expect(throws: HTTPError.self) { try await cuts.answer("last", of: "127.0.0.3", memory).asking(10 << 20) {} }
         #expect(found.all == ["cut 127.0.0.1", "cut 127.0.0.1", "refused 127.0.0.3"], "\(found.all)")
         withExtendedLifetime(feeds) {}
+    }
+
+    @Test("an answer is cut, and counts, once, although it goes on holding memory; so does one that the budget ends")
+    func once() async throws {
+        let time = QuickTime()
+        let found = Cuts()
+        let cuts = Mutex(0)
+        let memory = AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time) { shortage, origin in
+            found.names.withLock { $0.append("\(shortage) \(origin)") }
+        }
+        func answer(_ origin: String) -> AnswerMemory.Answer { memory.answer(of: origin) { cuts.withLock { $0 += 1 } } }
+        let (slow, next) = (answer("127.0.0.1"), answer("127.0.0.2"))
+        // Its memory is not given back.
+        for bytes in [32 << 20, 31 << 20] {
+            slow.hold(bytes)
+            time.pass(seconds: 10)
+            _ = try await next.reading(20 << 20) { ((), bytes: 0) }
+            #expect(found.all == ["cut 127.0.0.1"], "\(found.all)")
+        }
+        let (third, fourth, fifth) = (answer("127.0.0.3"), answer("127.0.0.4"), answer("127.0.0.5"))
+        third.hold(20 << 20)
+        time.pass(seconds: 1)
+        // More than there is, twice: the budget ends the first one, which counts already, and then another one.
+        fourth.hold(20 << 20)
+        #expect(found.all == ["cut 127.0.0.1"], "\(found.all)")
+        fifth.hold(32 << 20)
+        #expect(found.all == ["cut 127.0.0.1", "cut 127.0.0.3"] && cuts.withLock { $0 } == 2, "\(found.all)")
+        withExtendedLifetime((slow, third, fourth, fifth)) {}
     }
 
     @Test("large requests do not cut each other off: one for which there is no room comes back later")

@@ -228,7 +228,7 @@ extension Agent {
         return [
             Attention(
                 .answersUnread, subject, since: shortage.since,
-                "clients do not read their answers, and others wait for memory (limits.memory): \([cut, refused].compactMap(\.self).joined(separator: "; "))",
+                "clients do not read their answers, and others need memory (limits.memory): \([cut, refused].compactMap(\.self).joined(separator: "; "))",
                 remedy: "find out which clients stop reading, and why; if they only read slowly, let them ask for less at once, or raise limits: { memory } and restart")
         ]
     }

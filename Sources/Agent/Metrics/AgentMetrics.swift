@@ -24,7 +24,7 @@ extension Agent {
             let shortages = listener.answerShortages.totals
             text.add(
                 .counter, "nightjar_listener_answers_cut_total",
-                "Answers of CouchDB's API that were cut, because their clients did not read them and others waited for memory.", labels, shortages.cut)
+                "Answers of CouchDB's API that were cut, because their clients did not read them and others needed memory.", labels, shortages.cut)
             text.add(
                 .counter, "nightjar_listener_answers_refused_total", "Requests to CouchDB's API that were refused after waiting for memory.", labels,
                 shortages.refused)

@@ -118,7 +118,7 @@ extension Explanation {
                 + "If it is one machine that opens too many: nightjar listener NAME peers."),
         Explanation(
             "answers_unread",
-            "A listener has cut answers of CouchDB's API in the last ten minutes, because their clients did not read them while other requests waited for memory, "
+            "A listener has cut answers of CouchDB's API in the last ten minutes, because their clients did not read them while others needed memory, "
                 + "or has refused requests for which there was none within half a minute. Small documents are read all the same.",
             "The entry names the address of the last one. Find out what that client does: it may hang, or be an attacker. If its line is slow, let it ask for less at "
                 + "once, or raise limits: { memory } and restart. nightjar_listener_answers_cut_total counts them."),
