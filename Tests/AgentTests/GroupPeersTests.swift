@@ -144,6 +144,55 @@ struct GroupPeersTests {
         #expect(offered.reduce(into: Set<String>()) { $0.formUnion($1) } == Set(names))
     }
 
+    @Test("nor does it stay with those that a plugin fails on")
+    func failsOnSome() async throws {
+        let names = (0..<100).map { "hub-\($0)" }
+        let failure = PolicyFailure(plugin: "chooser", version: "1", kind: "plugin_error", message: "no")
+        let chooser = Chooser { _ in .failure(failure) }
+        let peers = Self.peers()
+        for _ in 0..<2 { #expect(try await Self.connect(chooser, names, peers)?.domain == .plugin) }
+        #expect(Set(chooser.asked.withLock { $0 }.flatMap { $0.map(\.name) }) == Set(names))
+    }
+
+    @Test("a turn over one network interface is none over another one")
+    func interfaces() throws {
+        let peers = Self.peers(pins: ["sha256/A"])
+        let found = try Self.services("hub", 0..<(2 * GroupOrder.most), pin: "sha256/A")
+        var tried: [String: Set<String>] = [:]
+        for _ in 0..<2 {
+            for interface in ["eth0", "wwan0"] {
+                for peer in peers.candidates(found, over: interface) {
+                    peers.failed(peer, "no answer")
+                    tried[interface, default: []].insert(peer.service.name)
+                }
+            }
+        }
+        #expect(tried["eth0"] == Set(found.map(\.name)) && tried["wwan0"] == Set(found.map(\.name)), "\(tried.mapValues(\.count))")
+        // One that was reached comes first over both.
+        let last = try #require(peers.candidates(found, over: "eth0").last)
+        peers.connected(to: last)
+        for interface in ["eth0", "wwan0", "lte0"] { #expect(peers.candidates(found, over: interface).first?.key == last.key) }
+    }
+
+    @Test("one whose name only looks like that of a hub has its own turn, error and session")
+    func lookAlikeTurns() throws {
+        let peers = Self.peers()
+        let found = try [Self.service("hub-\u{E9}"), Self.service("hub-e\u{301}", address: "192.0.2.2")]
+        for _ in 0..<2 {
+            let candidates = peers.candidates(found)
+            let (first, second) = (try #require(candidates.first), try #require(candidates.last))
+            #expect(!first.service.name.utf8.elementsEqual(second.service.name.utf8))
+            peers.failed(first, "no answer")
+            let after = peers.candidates(found)
+            #expect(after.first?.service.name.utf8.elementsEqual(second.service.name.utf8) == true)
+            #expect(after.last?.lastError == "no answer")
+            #expect(peers.sessions(of: first) !== peers.sessions(of: second))
+        }
+        let hub = try #require(peers.candidates(found).first)
+        peers.connected(to: hub)
+        #expect(peers.candidates(found).map { $0.lastSuccess != nil } == [true, false])
+    }
+
     @Test("each candidate has its own key, and what happened with it is remembered")
     func memory() throws {
         let peers = Self.peers()

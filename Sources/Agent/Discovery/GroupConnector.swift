@@ -28,8 +28,8 @@ struct GroupConnector: TransportConnector {
             throw ReplicationError(network: .unknownHost, message: "\(peers.target): \(error); \(error.remedy)")
         }
         try Task.checkCancellation()
-        var candidates = peers.candidates(found)
-        if let remote { candidates.removeAll { $0.key != remote } }
+        var candidates = peers.candidates(found, over: client.client.networkInterface ?? "")
+        if let remote { candidates.removeAll { ExactName($0.key) != ExactName(remote) } }
         guard !candidates.isEmpty else {
             throw ReplicationError(
                 network: .unknownHost,
@@ -80,7 +80,11 @@ struct GroupConnector: TransportConnector {
     /// - Parameter tried: names of those that were not reached.
     /// - Returns: nil where the one that was chosen was tried.
     private func next(_ candidates: [GroupPeers.Peer], _ tried: [ExactName], _ choice: PeerChoice) async throws -> GroupPeers.Peer? {
-        let chosen = try await choice.name(among: candidates, of: peers.group)
+        let chosen: String?
+        do throws(ReplicationError) { chosen = try await choice.name(among: candidates, of: peers.group) } catch {
+            peers.passedOver(candidates)
+            throw error
+        }
         if chosen == nil, tried.isEmpty {
             peers.passedOver(candidates)
             throw ReplicationError(

@@ -27,7 +27,7 @@ package final class GroupMemory: Sendable {
         let contents = Self.bytes(of: path).flatMap { try? JSONValue(stored: $0) }
         let keys = (contents?["reached"]?.asArray ?? []).compactMap(\.asString)
         written.withLock { $0 = keys }
-        return keys.filter { $0.hasPrefix("\(target) ") }
+        return keys.filter { $0.utf8.starts(with: "\(target) ".utf8) }
     }
 
     /// - Parameter current: returns the keys as they are by now.

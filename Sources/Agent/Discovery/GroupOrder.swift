@@ -1,3 +1,5 @@
+import Documents
+
 /// In which order the listeners of a group are tried. Anybody on the local network can announce any number of them, with any text, so nobody is tried
 /// before everybody else for ever, except those that were reached: each of the others waits for its turn, and after its turn goes to the end.
 struct GroupOrder: Sendable {
@@ -11,7 +13,7 @@ struct GroupOrder: Sendable {
     private static let placesForOthers = most / 4
 
     struct Candidate: Sendable {
-        var key: String
+        var key: ExactName
         var address: String
         /// Whether it announces a pinned key.
         var isPinned: Bool
@@ -20,13 +22,13 @@ struct GroupOrder: Sendable {
     }
 
     /// The keys of those that were reached, the last one first.
-    private(set) var reached: [String]
+    private(set) var reached: [ExactName]
     /// For each candidate, when it began to wait: when it was first announced, or had its turn. Times are counted, not measured.
-    private var waitingSince: [String: UInt64] = [:]
+    private var waitingSince: [ExactName: UInt64] = [:]
     private var now: UInt64 = 0
 
     /// - Parameter reached: by an earlier run.
-    init(reached: [String] = []) { self.reached = Array(reached.prefix(Self.mostReached)) }
+    init(reached: [ExactName] = []) { self.reached = Array(reached.prefix(Self.mostReached)) }
 
     /// The places in the list of the candidates to try, the first one first: those that were reached, then those with a pinned key, then the others.
     mutating func order(_ candidates: [Candidate]) -> [Int] {
@@ -48,7 +50,7 @@ struct GroupOrder: Sendable {
     /// Only current candidates are remembered: anyone can announce any number of names.
     private mutating func meet(_ candidates: [Candidate]) {
         now += 1
-        var waiting: [String: UInt64] = [:]
+        var waiting: [ExactName: UInt64] = [:]
         for candidate in candidates { waiting[candidate.key] = waitingSince[candidate.key] ?? now }
         waitingSince = waiting
     }
@@ -56,7 +58,7 @@ struct GroupOrder: Sendable {
     private func isBefore(_ left: Candidate, _ right: Candidate) -> Bool {
         let (leftSince, rightSince) = (waitingSince[left.key] ?? now, waitingSince[right.key] ?? now)
         if leftSince != rightSince { return leftSince < rightSince }
-        return left.weight == right.weight ? left.key < right.key : left.weight > right.weight
+        return left.weight == right.weight ? left.key.text.utf8.lexicographicallyPrecedes(right.key.text.utf8) : left.weight > right.weight
     }
 
     /// Puts those of an address that has had its share behind all others.
@@ -72,13 +74,13 @@ struct GroupOrder: Sendable {
     }
 
     /// It had its turn without being reached: it failed, or was passed over.
-    mutating func hadTurn(_ key: String) {
+    mutating func hadTurn(_ key: ExactName) {
         guard waitingSince[key] != nil else { return }
         now += 1
         waitingSince[key] = now
     }
 
-    mutating func noteReached(_ key: String) {
+    mutating func noteReached(_ key: ExactName) {
         reached.removeAll { $0 == key }
         reached.insert(key, at: 0)
         reached.removeLast(max(0, reached.count - Self.mostReached))

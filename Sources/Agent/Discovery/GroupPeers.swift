@@ -1,5 +1,6 @@
 import Digests
 import Discovery
+import Documents
 import Encodings
 import Environment
 import Synchronization
@@ -15,21 +16,40 @@ final class GroupPeers: Sendable {
         var service: FoundService
         /// Identifies it in checkpoints and in the store.
         var key: String
+        /// The network interface over which it is tried; empty for any.
+        var interface: String
         var lastError: String?
         /// Seconds since 1970.
         var lastSuccess: Int64?
+
+        /// The key by its bytes: anybody can announce a name that only looks like that of another one.
+        fileprivate var exactKey: ExactName { ExactName(key) }
     }
 
     private struct State {
-        var order: GroupOrder
-        var errors: [String: String] = [:]
-        var successes: [String: Int64] = [:]
-        var sessions: [String: SessionCookies] = [:]
+        /// By network interface: one who had its turn over one may be reachable only over another one.
+        var orders: [String: GroupOrder] = [:]
+        /// Of all orders.
+        var reached: [ExactName]
+        var errors: [ExactName: String] = [:]
+        var successes: [ExactName: Int64] = [:]
+        var sessions: [ExactName: SessionCookies] = [:]
 
         func told(of peer: Peer) -> Peer {
             var peer = peer
-            (peer.lastError, peer.lastSuccess) = (errors[peer.key], successes[peer.key])
+            (peer.lastError, peer.lastSuccess) = (errors[peer.exactKey], successes[peer.exactKey])
             return peer
+        }
+
+        mutating func order<Result>(over interface: String, _ body: (inout GroupOrder) -> Result) -> Result {
+            let new = GroupOrder(reached: reached)
+            return body(&orders[interface, default: new])
+        }
+
+        mutating func noteReached(_ peer: Peer) {
+            order(over: peer.interface) { $0.noteReached(peer.exactKey) }
+            reached = orders[peer.interface]?.reached ?? reached
+            for interface in orders.keys where interface != peer.interface { orders[interface]?.noteReached(peer.exactKey) }
         }
     }
 
@@ -48,25 +68,27 @@ final class GroupPeers: Sendable {
     /// - Parameter pins: the pinned public keys, as configured.
     init(target: String, group: String, usesTLS: Bool, own: String?, pins: Set<String>, time: any TimeSource, memory: GroupMemory? = nil) {
         (self.target, self.group, self.usesTLS, self.own, self.pins, self.time, self.memory) = (target, group, usesTLS, own, pins, time, memory)
-        state = Mutex(State(order: GroupOrder(reached: memory?.reached(by: target) ?? [])))
+        state = Mutex(State(reached: memory?.reached(by: target).map { ExactName($0) } ?? []))
     }
 
     /// The candidates, in the order in which they are tried.
-    func candidates(_ found: [FoundService]) -> [Peer] {
-        let peers = found.filter(isCandidate).map { Peer(service: $0, key: key(of: $0)) }
+    ///
+    /// - Parameter interface: the network interface over which they are tried; empty for any.
+    func candidates(_ found: [FoundService], over interface: String = "") -> [Peer] {
+        let peers = found.filter(isCandidate).map { Peer(service: $0, key: key(of: $0), interface: interface) }
         let offered = peers.map { peer in
             let service = peer.service
             return GroupOrder.Candidate(
-                key: peer.key, address: service.addresses.first ?? service.host,
+                key: peer.exactKey, address: service.addresses.first ?? service.host,
                 isPinned: [service.text.pin, service.text.nextPin].contains { $0.map(pins.contains) ?? false }, weight: weight(of: peer))
         }
-        let keys = Set(peers.map(\.key))
+        let keys = Set(peers.map(\.exactKey))
         return state.withLock { state in
             // Only current candidates are remembered: anyone can announce any number of names.
             state.errors = state.errors.filter { keys.contains($0.key) }
             state.successes = state.successes.filter { keys.contains($0.key) }
             state.sessions = state.sessions.filter { keys.contains($0.key) }
-            return state.order.order(offered).map { state.told(of: peers[$0]) }
+            return state.order(over: interface) { $0.order(offered) }.map { state.told(of: peers[$0]) }
         }
     }
 
@@ -98,16 +120,16 @@ final class GroupPeers: Sendable {
     func connected(to peer: Peer) {
         let now = time.wallSeconds()
         state.withLock {
-            $0.order.noteReached(peer.key)
-            ($0.errors[peer.key], $0.successes[peer.key]) = (nil, now)
+            $0.noteReached(peer)
+            ($0.errors[peer.exactKey], $0.successes[peer.exactKey]) = (nil, now)
         }
-        memory?.keep { state.withLock { $0.order.reached } }
+        memory?.keep { state.withLock { $0.reached.map(\.text) } }
     }
 
     func failed(_ peer: Peer, _ message: String) {
         state.withLock {
-            $0.order.hadTurn(peer.key)
-            $0.errors[peer.key] = String(decoding: Array(message.utf8).prefix(Self.errorBytes), as: UTF8.self)
+            $0.order(over: peer.interface) { $0.hadTurn(peer.exactKey) }
+            $0.errors[peer.exactKey] = String(decoding: Array(message.utf8).prefix(Self.errorBytes), as: UTF8.self)
         }
     }
 
@@ -115,16 +137,16 @@ final class GroupPeers: Sendable {
     func passedOver(_ offered: [Peer]) {
         guard offered.count >= GroupOrder.most else { return }
         state.withLock { state in
-            for peer in offered { state.order.hadTurn(peer.key) }
+            for peer in offered { state.order(over: peer.interface) { $0.hadTurn(peer.exactKey) } }
         }
     }
 
     /// A session is valid only at the server that created it.
     func sessions(of peer: Peer) -> SessionCookies {
         state.withLock { state in
-            if let sessions = state.sessions[peer.key] { return sessions }
+            if let sessions = state.sessions[peer.exactKey] { return sessions }
             let made = SessionCookies(time: time)
-            state.sessions[peer.key] = made
+            state.sessions[peer.exactKey] = made
             return made
         }
     }
