@@ -186,7 +186,7 @@ struct FindAnswer: Sendable {
         let spent = budget
         let (page, left) = try await call.answer.matching {
             let page = try await DocumentReading(call: call, omitsFailures: true).page(
-                places.map { DocumentReading.Question(id: $0.id) }[...], withTrees: question.withConflicts)
+                places.prefix(CouchLimits.pageRows).map { DocumentReading.Question(id: $0.id) }[...], withTrees: question.withConflicts)
             let read = zip(page, places).map { document, place in
                 Looked(place: place, found: document.revisions.first.flatMap { $0.isDeleted ? nil : $0 }, failure: document.failure)
             }

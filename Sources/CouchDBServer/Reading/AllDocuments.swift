@@ -206,7 +206,7 @@ struct AllDocuments: Sendable {
         var output = Output(left: .max, skip: 0)
         var rest = wanted[...]
         while let key = rest.first {
-            let run = rest.prefix { $0.asString.flatMap { try? DocumentID($0) } != nil }.prefix(CouchLimits.pageRows)
+            let run = rest.prefix(CouchLimits.pageRows).prefix { $0.asString.flatMap { try? DocumentID($0) } != nil }
             guard !run.isEmpty else {
                 try await missing(key, &output, &writer)
                 rest = rest.dropFirst()

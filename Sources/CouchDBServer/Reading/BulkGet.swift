@@ -33,7 +33,8 @@ enum BulkGet {
             try await output.begin(&writer)
             var rest = asked[...]
             while !rest.isEmpty {
-                let questions = rest.prefix { if case .document = $0 { true } else { false } }
+                // No more than a page has: without memory for one, a page has one document, and there may be 100,000 questions.
+                let questions = rest.prefix(CouchLimits.pageRows).prefix { if case .document = $0 { true } else { false } }
                 guard !questions.isEmpty else {
                     try await write(rest.removeFirst(), call, &output, &writer)
                     continue
