@@ -204,7 +204,8 @@ package final class AnswerMemory: Sendable {
             let (isAlone, givesWay) = holdings.withLock { holdings in
                 (holdings.isAlone(key, besideQuestions: besideQuestions, now), holdings.givesWay(key, of: origin, for: bytes, share: share))
             }
-            if !givesWay {
+            // If no client can release anything, the one that waits gains nothing from it: memory of requests is released once these are answered.
+            if !givesWay || isAlone {
                 if let grant = grant(bytes) { return grant }
                 if isAlone { return Grant(bytes: bytes) }
             }

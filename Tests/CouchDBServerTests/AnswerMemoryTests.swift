@@ -1,6 +1,7 @@
 import Environment
 import HTTPServer
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CouchDBServer
@@ -17,6 +18,20 @@ import Testing
         func monotonicNanoseconds() -> UInt64 { now.withLock { $0 } }
         func sleep(nanoseconds: UInt64) async throws { now.withLock { $0 += nanoseconds } }
         func pass(seconds: UInt64) { now.withLock { $0 += seconds * 1_000_000_000 } }
+    }
+
+    /// Each sleep takes a moment, in which others go on, and then its time is over.
+    private final class SteppingTime: TimeSource {
+        private let state = Mutex<(now: UInt64, sleeps: Int)>((1, 0))
+
+        var sleeps: Int { state.withLock { $0.sleeps } }
+        func wallSeconds() -> Int64 { 1_800_000_000 }
+        func monotonicNanoseconds() -> UInt64 { state.withLock { $0.now } }
+        func sleep(nanoseconds: UInt64) async throws {
+            state.withLock { $0.sleeps += 1 }
+            try await SystemTime().sleep(nanoseconds: 10_000_000)
+            state.withLock { $0.now += nanoseconds }
+        }
     }
 
     /// Records which reader was cut off, and that this released what it held.
@@ -134,6 +149,23 @@ import Testing
             let waited = (time.monotonicNanoseconds() - began) / 1_000_000
             #expect(cuts.all.count == 1 && cuts.all != ["next"] && waited > limit && waited < limit + 200, "\(origin): \(cuts.all) after \(waited) ms")
         }
+    }
+
+    @Test("a request that is being answered does not give way to one that waits for just that")
+    func answered() async throws {
+        let time = SteppingTime()
+        let memory = AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time)
+        let (large, feed) = (memory.answer(of: "127.0.0.1") {}, memory.answer(of: "127.0.0.2") {})
+        try await large.asking(32 << 20) {}
+        feed.reserveForRequest(8 << 20)
+        let next = Task { try await memory.answer(of: "127.0.0.3") {}.asking(10 << 20) {} }
+        try await eventually("the next one waits") { time.sleeps > 0 }
+        let began = time.monotonicNanoseconds()
+        let read = try await large.reading(2 << 20) { (true, bytes: 0) }
+        #expect(read && time.monotonicNanoseconds() - began < CouchLimits.answerPatience * 1_000_000)
+        large.reserveForRequest(0)
+        try await next.value
+        withExtendedLifetime((large, feed)) {}
     }
 
     @Test("the listener is told whose answers are cut, and whose requests are refused")
