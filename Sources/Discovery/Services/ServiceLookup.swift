@@ -77,46 +77,24 @@ package enum ServiceLookup {
 
     private static func collect(_ bus: BusConnection) async -> [FoundService] {
         await withTaskGroup(of: FoundService?.self) { group in
-            var seen: Set<[BusValue]> = []
-            var local: Set<[UInt8]> = []
-            var gone: Set<[UInt8]> = []
+            var heard = HeardNames()
             // Ends when the time is over, because the connection is closed then.
-            for await signal in bus.signals where signal.interface == Avahi.browser && seen.count < mostServices {
+            for await signal in bus.signals where signal.interface == Avahi.browser && heard.count < mostServices {
                 guard signal.body.count >= 3, let interface = signal.body[0].int32, let version = signal.body[1].int32, let name = signal.body[2].text else {
                     continue
                 }
                 switch signal.member {
                 case "ItemNew":
-                    gone.remove(Array(name.utf8))
-                    if (signal.body.last?.number ?? 0) & Avahi.isLocal != 0 { local.insert(Array(name.utf8)) }
-                    guard seen.insert(Array(signal.body[..<3])).inserted else { continue }
+                    let isLocal = (signal.body.last?.number ?? 0) & Avahi.isLocal != 0
+                    guard heard.add(name, interface: interface, version: version, isLocal: isLocal) else { continue }
                     group.addTask { try? await resolve(name, bus, interface: interface, protocol: version) }
-                case "ItemRemove": gone.insert(Array(name.utf8))
+                case "ItemRemove": heard.remove(name)
                 default: break
                 }
             }
             var found: [FoundService] = []
             for await case let service? in group { found.append(service) }
-            return merged(found, gone: gone, local: local)
+            return heard.services(found)
         }
-    }
-
-    /// One service for each name, with all its addresses. Names are compared by their bytes, as DNS does except for letter case: whoever announces a name that
-    /// only looks like another one, and takes it back, must not remove that, nor change its address.
-    ///
-    /// - Parameters:
-    ///   - gone: names that were taken back.
-    ///   - local: names that this machine announces.
-    static func merged(_ found: [FoundService], gone: Set<[UInt8]>, local: Set<[UInt8]>) -> [FoundService] {
-        var services: [[UInt8]: FoundService] = [:]
-        for service in found {
-            let name = Array(service.name.utf8)
-            if services[name] == nil { services[name] = service } else { services[name]?.add(service) }
-        }
-        return services.filter { !gone.contains($0.key) }.map { name, service in
-            var service = service
-            service.isLocal = local.contains(name)
-            return service
-        }.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
     }
 }
