@@ -128,9 +128,18 @@ struct GroupPeersTests {
         let after = Self.peers(pins: ["sha256/A"], memory: memory())
         #expect(after.candidates(found).prefix(GroupOrder.mostReached).map(\.key) == Array(reached.prefix(GroupOrder.mostReached)))
         #expect(memory().reached(by: "discover:*?group=others").isEmpty)
-        // A damaged file is as none.
-        try folder.write("replicators/a%2Fb.hubs", "{\"reached\":[")
-        #expect(memory().reached(by: "discover:*?group=hubs").isEmpty)
+        // A damaged file is as none, and what it has of others does not count.
+        for text in [
+            "", "{\"reached\":[", "[]", "7", "{\"reached\":7}", "{\"reached\":[7,null,\"discover:*?group=hubs\"]}", String(repeating: "[", count: 16_384),
+            "{\"reached\":[\"\(String(repeating: "x", count: 20_000))\"]}",
+        ] {
+            try folder.write("replicators/a%2Fb.hubs", text)
+            #expect(memory().reached(by: "discover:*?group=hubs").isEmpty, "\(text.prefix(60))")
+        }
+        let first = try #require(before.candidates(found).first)
+        let again = Self.peers(pins: ["sha256/A"], memory: memory())
+        again.connected(to: first)
+        #expect(memory().reached(by: "discover:*?group=hubs") == [first.key])
     }
 
     @Test("what a plugin took none of makes room for others, if there are more than it can be offered")

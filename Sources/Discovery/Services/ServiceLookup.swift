@@ -3,7 +3,7 @@ import NIOCore
 
 /// Queries the local network through this machine's Avahi.
 package enum ServiceLookup {
-    /// `discover_services`: names that one search keeps; any more are ignored.
+    /// `discover_services`: announcements that one search keeps, of which a name has one for each interface and version of IP; any more are ignored.
     static let mostServices = 1000
 
     /// The listener with that name.
