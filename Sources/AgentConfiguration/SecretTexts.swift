@@ -57,8 +57,11 @@ extension ConfigurationNode {
         }
     }
 
-    /// Words in the names of parameters that are secrets.
-    private static let secretWords = ["password", "passphrase", "secret", "token", "key"]
+    /// Whether a parameter is a secret by its name.
+    private static func namesSecret(_ name: String) -> Bool {
+        let name = name.lowercased()
+        return ["password", "passphrase", "secret", "token"].contains { name.holds($0) } || name.hasSuffix("key") && !name.holds("public")
+    }
 
     /// The files of parameters that are secrets by their names: a file of anything else may be for everybody.
     fileprivate func secretFiles(folder: String, isSecret: Bool = false) -> [String] {
@@ -66,10 +69,7 @@ extension ConfigurationNode {
         case .scalar(let scalar): isSecret ? (scalar.source.map { Expansion.files(in: $0, folder: folder) } ?? []) : []
         case .sequence(let elements): elements.flatMap { $0.secretFiles(folder: folder, isSecret: isSecret) }
         case .mapping(let entries):
-            entries.flatMap { entry -> [String] in
-                let name = entry.key.lowercased()
-                return entry.value.secretFiles(folder: folder, isSecret: isSecret || Self.secretWords.contains { name.holds($0) })
-            }
+            entries.flatMap { $0.value.secretFiles(folder: folder, isSecret: isSecret || Self.namesSecret($0.key)) }
         }
     }
 }

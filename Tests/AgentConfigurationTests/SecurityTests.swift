@@ -92,4 +92,20 @@ import Testing
             """, environment: ["ONE": "hush-one", "TWO": "hush-two", "THREE": "hush-three"])
         #expect(Set(settings.secretTexts) == ["hush-one", "x-hush-two", "hush-three"])
     }
+
+    @Test("the files of parameters are secrets by the parameters' names; a public key is none")
+    func filesOfParameters() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path
+        for name in ["a", "b", "c", "d", "e"] { try folder.write("hush\n", to: name) }
+        let settings = try settings(
+            """
+            databases:
+              main:
+                validate:
+                  plugin: v
+                  params: { api_key: "${file:a}", public_key: "${file:b}", keywords: "${file:c}", hubs: { Password: "${file:d}" }, unit: "${file:e}" }
+            """, folder: path)
+        #expect(settings.secretFiles.sorted() == ["\(path)/a", "\(path)/d"])
+    }
 }

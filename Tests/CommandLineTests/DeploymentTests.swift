@@ -59,11 +59,11 @@ struct DeploymentTests {
         let text = try Self.example("deploy/configurations/\(name)")
         try folder.write(
             "nightjar.yaml", text.replacing("/var/lib/nightjar", with: folder.path("data")).replacing("/etc/nightjar", with: folder.path).replacing("../../plugins", with: folder.path("plugins")))
-        for secret in ["hub.secret", "pair.secret", "sync-gateway.secret"] { try folder.write(secret, "secret\n") }
+        for secret in ["hub.secret", "pair.secret", "sync-gateway.secret"] { chmod(try folder.write(secret, "secret\n"), 0o600) }
         folder.makeFolder("plugins")
         try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")
         let hash = try await NightjarExecutable.run("password", folder: folder.path, input: .text("secret\n")).output
-        try folder.write("users.txt", "ada:\(hash)")
+        chmod(try folder.write("users.txt", "ada:\(hash)"), 0o600)
         let outcome = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"), folder: folder.path)
         #expect(outcome.status == 0 && outcome.errors.isEmpty, "\(name): \(outcome)")
     }

@@ -1,4 +1,5 @@
 import Documents
+import Glibc
 import TestSupport
 import Testing
 
@@ -43,7 +44,7 @@ struct SilentTroubleTests {
         let doctor = try await nightjar("doctor", "--quick", "--offline")
         #expect(doctor.output.contains("users.txt: line 2: expected NAME:HASH"), "\(doctor)")
         #expect(doctor.status == 0, "\(doctor)")
-        try folder.write("users.txt", "ada:\(hash)")
+        chmod(try folder.write("users.txt", "ada:\(hash)"), 0o600)
         let right = try await nightjar("check")
         #expect(right.status == 0 && right.errors.isEmpty, "\(right)")
     }

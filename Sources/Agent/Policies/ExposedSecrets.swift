@@ -8,9 +8,11 @@ extension ConfigurationCheck {
     /// The files of secrets (`${file:PATH}`), and listeners' users files.
     package static func exposedSecrets(_ settings: AgentSettings) -> [TLSFileError] {
         var seen: Set<[UInt8]> = []
+        // check and doctor may be run by root; the agent owns its data folder.
+        let reader = SecretFile.Reader(owning: settings.data.value)
         return (settings.secretFiles + settings.listeners.compactMap { $0.usersFile(settings) })
             .filter { seen.insert(Array($0.utf8)).inserted }
-            .compactMap { SecretFile.exposure($0) }
+            .compactMap { SecretFile.exposure($0, reader: reader) }
     }
 }
 

@@ -6,11 +6,29 @@ package enum SecretFile {
     /// Reads a file that only its owner can read, who must be this user or root.
     package static func read(_ path: String) throws(TLSFileError) -> SecretBytes { try TLSFile.read(path, .secret) }
 
-    /// Why other users can read a file with a secret, in the words in which ``read(_:)`` refuses one; nil if they cannot, or there is no such file.
-    package static func exposure(_ path: String) -> TLSFileError? {
+    /// A user and the user's group.
+    package struct Reader: Sendable, Equatable {
+        var user: uid_t
+        var group: gid_t
+
+        /// This process.
+        static var current: Reader { Reader(user: geteuid(), group: getegid()) }
+
+        /// The owner of a folder; this process where there is none.
+        package init(owning folder: String) {
+            var facts = stat()
+            self = stat(folder, &facts) == 0 ? Reader(user: facts.st_uid, group: facts.st_gid) : .current
+        }
+
+        init(user: uid_t, group: gid_t) { (self.user, self.group) = (user, group) }
+    }
+
+    /// Why users other than its reader can read a file with a secret, in the words in which ``read(_:)`` refuses one; nil if they cannot, or there is no
+    /// such file. The reader's own group may read it.
+    package static func exposure(_ path: String, reader: Reader) -> TLSFileError? {
         var facts = stat()
         guard stat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else { return nil }
-        return TLSFile.looseness(facts, .secret, path)
+        return TLSFile.looseness(facts, .secret, path, reader: reader)
     }
 
     /// Writes a file that only its owner can read, atomically.

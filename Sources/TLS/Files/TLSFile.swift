@@ -55,15 +55,26 @@ enum TLSFile {
         if let error = looseness(facts, content, path) { throw error }
     }
 
-    /// What is wrong with a secret's permissions; nil for nothing.
-    static func looseness(_ facts: stat, _ content: Content, _ path: String) -> TLSFileError? {
+    /// What is wrong with a secret's permissions; nil for nothing. What is advised leaves it readable for its reader: an agent that does not run as root
+    /// could not read a file of root's any more after `chmod 600` alone.
+    ///
+    /// - Parameter reader: who reads it, whose group may read it too; nil for this process, and no group.
+    static func looseness(_ facts: stat, _ content: Content, _ path: String, reader: SecretFile.Reader? = nil) -> TLSFileError? {
         var (forbidden, expected): (mode_t, String) = (0o077, "0600")
-        if case .secret = content, facts.st_uid == 0 { (forbidden, expected) = (0o037, "0600 or 0640") }
+        if case .secret = content, facts.st_uid == 0 || facts.st_gid == reader?.group { (forbidden, expected) = (0o037, "0600 or 0640") }
         guard facts.st_mode & forbidden != 0 else { return nil }
+        let (own, quoted) = (reader ?? .current, shellQuoted(path))
+        let command =
+            if facts.st_uid == own.user {
+                "chmod 600 \(quoted)"
+            } else if case .secret = content, facts.st_uid == 0 {
+                "chgrp \(own.group) \(quoted) && chmod 640 \(quoted)"
+            } else {
+                "chown \(own.user) \(quoted) && chmod 600 \(quoted)"
+            }
         return TLSFileError(
             .loosePermissions, path: path,
-            reason: "other users can access this secret (permissions \(octal(facts.st_mode)), and \(expected) is expected)",
-            advice: "run: chmod 600 \(shellQuoted(path))")
+            reason: "other users can access this secret (permissions \(octal(facts.st_mode)), and \(expected) is expected)", advice: "run: \(command)")
     }
 
     static func octal(_ mode: mode_t) -> String { "0" + String(mode & 0o7777, radix: 8) }
