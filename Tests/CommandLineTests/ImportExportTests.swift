@@ -57,6 +57,21 @@ import Testing
         #expect(late.errors.contains("created database") && late.errors.contains("line 1: "), "\(late)")
     }
 
+    @Test("what a pipe brings a little at a time is read ahead without loss, and in order")
+    func readAhead() async throws {
+        let folder = try TemporaryFolder()
+        let process = try Subprocess(try NightjarExecutable.path(), ["import", "main"], folder: folder.path, input: .open)
+        for text in ["no json\n", "{\"_id\":", "\"late\",\"n\":1", "}\n{\"_id\":5}\n"] {
+            process.write(text)
+            try await Task.sleep(for: .milliseconds(30))
+        }
+        process.write(String(repeating: "x\n", count: 100_000) + Self.lines(3))
+        process.closeInput()
+        let outcome = try await process.wait()
+        #expect(outcome.status == 1 && outcome.output == "4 saved, 0 unchanged, 0 conflicts, 100002 failed\n", "\(outcome)")
+        #expect(outcome.errors.contains("line 1: this is not") && outcome.errors.contains("line 3: _id must be a string"), "\(outcome)")
+    }
+
     @Test(arguments: Place.allCases, Place.allCases) func anExportIsImportedElsewhereUnchanged(_ from: Place, _ to: Place) async throws {
         let source = try await Documents.at(from)
         let target = try await Documents.at(to)

@@ -12,10 +12,11 @@ final class ImportPieces: Sendable {
     }
 
     /// Bytes that are read ahead at most, and held in memory: more than the longest line. Nothing is refused for having more.
-    private static let aheadBytes = 64 << 20
+    private static let aheadBytes = 32 << 20
 
     private struct State {
-        var ahead: [ByteBuffer] = []
+        /// What was read ahead, in one buffer: a pipe may bring a few bytes at a time, and each of its pieces has room for many more.
+        var ahead = ByteBuffer()
         var isEnd = false
     }
 
@@ -26,7 +27,14 @@ final class ImportPieces: Sendable {
 
     /// The next piece, nil at the end.
     func next() throws -> ByteBuffer? {
-        let (piece, isEnd): (ByteBuffer?, Bool) = state.withLock { state in (state.ahead.isEmpty ? nil : state.ahead.removeFirst(), state.isEnd) }
+        let (piece, isEnd): (ByteBuffer?, Bool) = state.withLock { state in
+            guard state.ahead.readableBytes > 0 else {
+                // Releases its memory.
+                state.ahead = ByteBuffer()
+                return (nil, state.isEnd)
+            }
+            return (state.ahead.readSlice(length: min(InputFile.pieceBytes, state.ahead.readableBytes)), state.isEnd)
+        }
         if let piece { return piece }
         // A terminal would be asked again.
         return isEnd ? nil : try input.next()
@@ -43,7 +51,7 @@ final class ImportPieces: Sendable {
         while bytes < Self.aheadBytes {
             let piece = try input.next()
             state.withLock { state in
-                if let piece { state.ahead.append(piece) } else { state.isEnd = true }
+                if var piece { _ = state.ahead.writeBuffer(&piece) } else { state.isEnd = true }
             }
             if let piece {
                 bytes += piece.readableBytes
