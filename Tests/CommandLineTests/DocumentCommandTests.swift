@@ -136,6 +136,7 @@ import Testing
         ("[1]", "this is not a JSON object"), ("{\"_id\":\"other\"}", "_id in the document is \"other\""),
         ("{\"_rev\":\"1-aa\",\"n\":1}", "neither does the database \"main\"; the change was based on 1-aa"),
         ("{\"p\":{\"@type\":\"blob\",\"digest\":\"sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00=\"}}", "names is not here; store its bytes first"),
+        ("{\"_revisions\":{\"start\":1}}", "_revisions"), ("{\"_attachments\":{\"photo\":{\"stub\":true}}}", "the entry \"photo\" of _attachments needs a digest"),
     ])
     func refused(_ text: String, _ words: String) async throws {
         let documents = try await Documents.at(.folder)

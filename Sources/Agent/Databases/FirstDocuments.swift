@@ -22,15 +22,24 @@ extension DocumentAccess {
                 "document \"\(id)\" does not exist, and neither does the database \"\(database)\"; the change was based on \(revision.text). "
                     + "Correct the database's name, or leave _rev out to save a new document")
         }
-        try check(parts, id, options)
+        try check(parts, id, options, isPeers: false)
         if let missing = blobs(of: parts).first { throw lacks(missing, database) }
     }
 
-    /// A body that is too large, in the words of the database.
-    private static func check(_ parts: Parts, _ id: DocumentID, _ options: DatabaseOptions) throws(AgentError) {
-        guard parts.body.count > options.maxBodyBytes else { return }
-        let error = StoreError.bodyTooLarge(id: id, bytes: parts.body.count, limit: options.maxBodyBytes)
+    /// A body that no database takes, in the words of the database. Not what a `validate` plugin would say: it is asked by a database.
+    ///
+    /// - Parameter isPeers: whether it is stored under the revision that it names, as what comes from a peer.
+    private static func check(_ parts: Parts, _ id: DocumentID, _ options: DatabaseOptions, isPeers: Bool) throws(AgentError) {
+        guard let error = refusal(of: parts.body, id, options, isPeers: isPeers) else { return }
         throw AgentError(error.kind, "\(error)")
+    }
+
+    private static func refusal(of body: [UInt8], _ id: DocumentID, _ options: DatabaseOptions, isPeers: Bool) -> StoreError? {
+        if body.count > options.maxBodyBytes { return .bodyTooLarge(id: id, bytes: body.count, limit: options.maxBodyBytes) }
+        let keys = (try? ReservedKeys.all(in: body)) ?? []
+        if let key = keys.first(where: { $0 != "_attachments" }) { return .reservedKey(id: id, key: key) }
+        guard !keys.isEmpty, !isPeers, let root = try? JSONValue(stored: body).asObject, let problem = ReservedKeys.attachmentsProblem(in: root) else { return nil }
+        return .bodyInvalid(id: id, detail: problem)
     }
 
     private static func blobs(of parts: Parts) -> [BlobDigest] {
@@ -61,7 +70,7 @@ extension DocumentAccess {
                 guard let text = try Self.text(of: line, number: counts.lines) else { continue }
                 let parts = try parts(text, isImported: true, now: now)
                 let id = try Self.id(of: parts, text, counts)
-                try check(parts, id, options)
+                try check(parts, id, options, isPeers: parts.revision != nil)
                 guard !withoutBlobs, let missing = blobs(of: parts).first else { return true }
                 throw AgentError(.invalid, lacks(missing, id, database))
             } catch {

@@ -24,7 +24,8 @@ struct ImportCommand: AsyncParsableCommand {
             bytes are not those of its name is refused. Exit status 1 if one is missing or refused; the documents are stored. Without --blobs a line \
             that names a blob which the database has not got fails: its document could be given to nobody.
 
-            Where no agent runs and there is no such database yet, it is created, unless the input has lines and none of them can be stored.
+            Where no agent runs and there is no such database yet, it is created, unless the input has lines and none of them can be stored. \
+            A validate plugin is asked only then.
             """)
 
     @OptionGroup var location: LocationOptions
