@@ -49,7 +49,9 @@ extension ConfigurationCheck {
         for replicator in settings.replicators {
             let name = "replicator \"\(replicator.name.value)\""
             if let identity = replicator.authenticator?.identity { report(identity, "\(name) authenticator") }
-            for root in replicator.roots { report(TLSFileCheck.roots(root.value, now: now), "\(name) roots", at: root.position) }
+            for root in replicator.roots where gravity == .obstacles || !replicator.ignoresRoots {
+                report(TLSFileCheck.roots(root.value, now: now), "\(name) roots", at: root.position)
+            }
             for root in replicator.proxy?.roots ?? [] { report(TLSFileCheck.roots(root.value, now: now), "\(name) proxy roots", at: root.position) }
             for list in replicator.revocationLists { report(TLSFileCheck.revocationLists(list.value), "\(name) crl", at: list.position) }
             for case .file(let path) in replicator.pinnedServerCertificates {

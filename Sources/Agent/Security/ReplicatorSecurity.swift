@@ -81,14 +81,16 @@ package final class ReplicatorSecurity: Sendable {
     /// Whether a server is refused whose certificate has expired or is not valid yet.
     package var checksDates: Bool { authentication.rule.checksDates }
 
-    /// The ends that should be told of the certificates by which it judges its server, and of the server's own if dates are checked.
+    /// The ends that should be told of the certificates by which it judges its server, and of the server's own if dates are checked. Where a pin or another
+    /// rule decides, its authorities do not count.
     package func ends(now: Int64) -> [CertificateEnd] {
         let met = server?.certificate
         // If the server has since presented a later certificate with the pinned key, it was renewed and kept its key.
         let pins = (pinFiles?.current ?? []).filter { pin in !(met.map { $0.notAfter > pin.notAfter && CertificatePin.certificate(pin).matches($0) } ?? false) }
-        var ends = rootCertificates.compactMap { CertificateEnd(of: $0, as: .authority, now: now) }
-        ends += pins.compactMap { CertificateEnd(of: $0, as: .pinned, now: now) }
-        if checksDates, let met, let end = CertificateEnd(of: met, as: .server, now: now) { ends.append(end) }
+        var ends = pins.compactMap { CertificateEnd(of: $0, as: .pinned, now: now) }
+        guard checksDates else { return ends }
+        ends += rootCertificates.compactMap { CertificateEnd(of: $0, as: .authority, now: now) }
+        if let met, let end = CertificateEnd(of: met, as: .server, now: now) { ends.append(end) }
         return ends
     }
 

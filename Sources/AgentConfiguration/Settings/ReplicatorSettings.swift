@@ -168,6 +168,9 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         return verification.flatMap { $0.0 == "roots" ? nil : $0 }
     }
 
+    /// Whether `roots` do not count, because the server is judged otherwise.
+    package var ignoresRoots: Bool { judgedWithoutAuthority != nil }
+
     func check(_ reading: inout Reading) {
         let scheme = target.value.scheme
         if let time = schedule.first, !continuous {

@@ -174,7 +174,7 @@ struct Doctor: Sendable {
         }
         for replicator in settings.replicators {
             if let identity = replicator.authenticator?.identity { findings.append(judge(identity, "replicator \(replicator.name.value)", store)) }
-            findings += early(roots: replicator.roots, "replicator \(replicator.name.value)")
+            if !replicator.ignoresRoots { findings += early(roots: replicator.roots, "replicator \(replicator.name.value)") }
         }
         return findings
     }

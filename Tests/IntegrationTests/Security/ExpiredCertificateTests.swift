@@ -41,7 +41,8 @@ struct ExpiredCertificateTests {
         let hub = try await AgentProcess.start(Configuration.secureHub([("edge", "identity: \(certificates.identity("expired"))")]))
         let (target, file) = (try hub.target("edge"), certificates.path("expired.pem"))
         let edge = try await AgentProcess.start(Configuration.secureEdge([
-            ("file", target, "pinned_server_certificate: \(file)"), ("key", target, "pinned_server_certificate: \(try await hub.pin("edge"))"),
+            // Its authority has expired too, and does not count beside a pin.
+            ("file", target, "pinned_server_certificate: \(file)"), ("key", target, "pinned_server_certificate: \(try await hub.pin("edge")), roots: [ \(file) ]"),
             ("authority", target, "pinned_server_certificate: \(certificates.path("root.pem"))"),
         ]))
         for name in ["file", "key", "authority"] { try await edge.connects(name) }
@@ -51,6 +52,8 @@ struct ExpiredCertificateTests {
         let text = try #require(list.first?["text"]?.asString)
         #expect(text.hasPrefix("the pinned certificate CN=expired expired at ") && text.contains(": the pin keeps working"), "\(text)")
         #expect(try await edge.command("status").output.contains("needs attention: replicator file: \(text); "))
+        let check = try await edge.command("check")
+        #expect(check.status == 0 && !check.errors.contains("expired"), "\(check)")
         let doctor = try await edge.command("doctor", "--json")
         let found = try (JSONValue(parsing: doctor.output)["findings"]?.asArray ?? []).filter { $0["area"] == "certificate" }
         let verdicts = found.map { "\($0["verdict"]?.asString ?? "") \($0["text"]?.asString ?? "")" }
