@@ -28,9 +28,11 @@ struct OutputFile: Sendable {
         if isDirect {
             descriptor = try Self.open(path, facts.st_mode)
         } else {
+            // Left behind by a power failure, or put there by somebody else: such a file would keep its owner and permissions.
             if isPrivate { unlink(name) }
             do throws(FileError) {
-                descriptor = try RegularFile.open(name, O_WRONLY | O_CREAT | O_TRUNC, permissions: isPrivate ? 0o600 : 0o644)
+                descriptor = try RegularFile.open(
+                    name, O_WRONLY | O_CREAT | (isPrivate ? O_EXCL | O_NOFOLLOW : O_TRUNC), permissions: isPrivate ? 0o600 : 0o644)
             } catch {
                 throw AgentError(.failed, "\(path): \(error.isMissing ? "there is no folder \(DurableFile.parent(of: path))" : error.reason)")
             }
