@@ -100,16 +100,21 @@ package struct ConflictAccess: Sendable {
         _ pending: PendingConflict, _ collection: Collection, includeBodies: Bool, _ transaction: ReadTransaction
     ) throws(StoreError) -> JSONValue {
         let remote = try pending.remoteID.flatMap { (id) throws(StoreError) in try transaction.remoteKey(id) }
+        let replicators = remote.map { settings.replicators(pulling: collection.name, of: database.name, from: $0) } ?? []
         return ConflictReports.json(
             pending, database: database.name, collection: collection.name, remote: remote,
-            replicator: remote.flatMap { settings.replicator(knowing: $0, of: database.name) }?.name.value,
+            replicator: replicators.count == 1 ? replicators.first?.name.value : nil,
             sides: includeBodies ? try transaction.conflict(collection, pending.id) : nil)
     }
 }
 
 extension AgentSettings {
-    /// The replicator of a database that knows a remote database by the store's name for it.
-    func replicator(knowing remote: String, of database: String) -> ReplicatorSettings? {
-        replicators.first { $0.database.value.utf8.elementsEqual(database.utf8) && $0.knows(remote: remote) }
+    /// The replicators that pull a collection of a database from a remote database, by the store's name for it. Two of them may share the remote, each with
+    /// channels or documents of its own; one that only pushes brings no conflicts.
+    func replicators(pulling collection: CollectionName, of database: String, from remote: String) -> [ReplicatorSettings] {
+        replicators.filter { replicator in
+            replicator.direction.pulls && replicator.database.value.utf8.elementsEqual(database.utf8) && replicator.knows(remote: remote)
+                && replicator.collections.contains { CollectionName($0.collection.value) == collection }
+        }
     }
 }

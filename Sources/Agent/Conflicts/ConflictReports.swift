@@ -26,7 +26,7 @@ enum ConflictReports {
 
     /// - Parameters:
     ///   - remote: the store's name for the remote, which is its URL; nil if unknown.
-    ///   - replicator: the name of the replicator that the configuration has for it; nil if it has none any more.
+    ///   - replicator: the name of the replicator that the configuration has for it; nil if it has none any more, or several.
     ///   - sides: the two sides with their bodies, if those are requested.
     static func json(
         _ pending: PendingConflict, database: String, collection: CollectionName, remote: String?, replicator: String?, sides: Conflict?

@@ -138,7 +138,7 @@ package struct ConflictsByHand: Sendable {
     private func context(_ place: Place) -> PolicyContext {
         let database = place.database.name
         if let remote = place.remote {
-            let replicator = settings.replicator(knowing: remote, of: database)
+            let replicator = settings.replicators(pulling: place.collection.name, of: database, from: remote).first
             return PolicyContext(
                 database: database, collection: place.collection.name, direction: .pull, replicator: replicator?.name.value ?? "",
                 remote: replicator?.target.value.shown ?? ReplicatorTarget.shown(remote))
