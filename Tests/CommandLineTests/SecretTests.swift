@@ -72,6 +72,8 @@ import Testing
     @Test("a secret that other users can read is a warning that says what to run: in check, in doctor and at the start")
     func exposed() async throws {
         let folder = try TemporaryFolder()
+        // Others get as far as the files.
+        chmod(folder.path, 0o755)
         try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")
         let made = try await NightjarExecutable.run("password", folder: folder.path, input: .text("secret\n"))
         let open = [try folder.write("users.txt", "ada:\(made.output)"), try folder.write("hub.secret", "file-hunter-2\n")]
@@ -104,6 +106,10 @@ import Testing
             #expect(doctor.output.contains("\(path): \(words)") && doctor.output.contains("mend: chmod 600 \(path)"), "\(doctor)")
         }
         #expect(!agent.process.errors.contains("closed.secret") && !check.errors.contains("closed.secret"), "\(check)")
+        chmod(folder.path, 0o700)
+        let shut = try await agent.command("check")
+        #expect(!shut.errors.contains("other users can access"), "\(shut)")
+        chmod(folder.path, 0o755)
         for path in open { chmod(path, 0o600) }
         let mended = try await agent.command("check")
         #expect(!mended.errors.contains("other users can access"), "\(mended)")

@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import TLS
@@ -34,5 +35,24 @@ struct ExposedSecretTests {
         #expect(own.user == 0 || Self.judged(.secret, owner: own.user, group: own.group, 0o640, reader: nil) != nil)
         #expect(Self.judged(.stored, owner: 0, group: 8, 0o640, reader: nil) != nil)
         #expect(Self.judged(.secret, owner: 7, group: 8, 0o660, reader: Self.agent) != nil)
+    }
+
+    @Test("a file is not exposed below a folder that keeps others out, also where a link leads to it")
+    func folders() throws {
+        let folder = try TemporaryFolder()
+        chmod(try folder.write("etc/hub.secret", "hush\n"), 0o644)
+        symlink(folder.path("etc/hub.secret"), folder.path("link"))
+        let own = SecretFile.Reader.current
+        for (mode, above, isExposed) in [(0o755, 0o755, true), (0o750, 0o755, false), (0o700, 0o755, false), (0o755, 0o700, false), (0o711, 0o755, true)] as [(mode_t, mode_t, Bool)] {
+            chmod(folder.path("etc"), mode)
+            chmod(folder.path, above)
+            for name in ["etc/hub.secret", "link"] {
+                #expect((SecretFile.exposure(folder.path(name), reader: own) != nil) == isExposed, "\(name) \(String(mode, radix: 8)) \(String(above, radix: 8))")
+            }
+        }
+        chmod(folder.path("etc"), 0o750)
+        chmod(folder.path, 0o755)
+        #expect(SecretFile.exposure(folder.path("etc/hub.secret"), reader: SecretFile.Reader(user: own.user, group: own.group + 1)) != nil)
+        chmod(folder.path, 0o700)
     }
 }

@@ -23,12 +23,27 @@ package enum SecretFile {
         init(user: uid_t, group: gid_t) { (self.user, self.group) = (user, group) }
     }
 
-    /// Why users other than its reader can read a file with a secret, in the words in which ``read(_:)`` refuses one; nil if they cannot, or there is no
-    /// such file. The reader's own group may read it.
+    /// Why users other than its reader can read a file with a secret, in the words in which ``read(_:)`` refuses one; nil if they cannot, because of its
+    /// permissions or of a folder above it, or there is no such file. The reader's own group may read it.
     package static func exposure(_ path: String, reader: Reader) -> TLSFileError? {
         var facts = stat()
-        guard stat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else { return nil }
-        return TLSFile.looseness(facts, .secret, path, reader: reader)
+        guard stat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, let error = TLSFile.looseness(facts, .secret, path, reader: reader) else { return nil }
+        return isShutAway(path, from: reader) ? nil : error
+    }
+
+    /// Whether a folder above the file lets in only root, the reader and the reader's group, as `/etc/nightjar` of the package does.
+    private static func isShutAway(_ path: String, from reader: Reader) -> Bool {
+        guard let real = realpath(path, nil) else { return false }
+        defer { free(real) }
+        var folder = String(cString: real)
+        while folder != "/", folder != "." {
+            folder = DurableFile.parent(of: folder)
+            var facts = stat()
+            guard stat(folder, &facts) == 0 else { continue }
+            let isOwners = facts.st_uid == 0 || facts.st_uid == reader.user
+            if isOwners, facts.st_mode & 0o001 == 0, facts.st_mode & 0o010 == 0 || facts.st_gid == reader.group { return true }
+        }
+        return false
     }
 
     /// Writes a file that only its owner can read, atomically.
