@@ -145,6 +145,22 @@ import Testing
         #expect(!documents.folder.exists("data"))
     }
 
+    @Test("nor an empty collection in a database that exists")
+    func refusedCollection() async throws {
+        let folder = try TemporaryFolder()
+        func run(_ arguments: String..., input: String) async throws -> Subprocess.Outcome {
+            try await Subprocess.run(try NightjarExecutable.path(), arguments, folder: folder.path, input: .text(input))
+        }
+        #expect(try await run("doc", "put", "main", "x", input: "{}").status == 0)
+        let put = try await run("doc", "put", "main.stores.beers", "x", input: "{\"_rev\":\"1-aa\"}")
+        #expect(put.status == 1 && put.errors.contains("neither does the collection stores.beers of the database \"main\""), "\(put)")
+        let lines = try await run("import", "main.stores.beers", input: "a,b\n")
+        #expect(lines.status == 1 && lines.errors.contains("the collection stores.beers of the database \"main\" was not created"), "\(lines)")
+        for outcome in [put, lines] { #expect(!outcome.errors.contains("created collection"), "\(outcome)") }
+        let right = try await run("import", "main.stores.beers", input: "a,b\n{}\n")
+        #expect(right.output.hasPrefix("1 saved") && right.errors.contains("created collection stores.beers"), "\(right)")
+    }
+
     @Test func aDatabaseThatTheConfigurationDoesNotNameIsNotMade() async throws {
         let documents = try await Documents.at(.folder)
         let slip = try await documents.run("doc", "put", "mian", "x", "{}")

@@ -2,16 +2,33 @@ import Documents
 import DocumentStore
 import Encodings
 
-/// What can be said of documents for a database that does not exist yet, so that none is created for something that it would refuse.
+/// What can be said of documents for a database or a collection that does not exist yet, so that none is created for something that it would refuse.
 extension DocumentAccess {
-    /// Checks the document that is to be the first of its database.
+    /// What does not exist yet.
+    package enum Absent: Sendable, Equatable {
+        case database(String)
+        /// Of a database that exists, and may have blobs.
+        case collection(CollectionName, database: String)
+
+        package var words: String {
+            switch self {
+            case .database(let name): "the database \"\(name)\""
+            case .collection(let name, let database): "the collection \(name) of the database \"\(database)\""
+            }
+        }
+
+        fileprivate var kind: String { if case .database = self { "database" } else { "collection" } }
+
+        /// Nil if the blobs in it are unknown here.
+        fileprivate var databaseWithoutBlobs: String? { if case .database(let name) = self { name } else { nil } }
+    }
+
+    /// Checks the document that is to be the first of its database or collection.
     ///
-    /// - Parameters:
-    ///   - database: the name of the database.
-    ///   - now: the time of the clock on the wall, in seconds since 1970.
+    /// - Parameter now: the time of the clock on the wall, in seconds since 1970.
     /// - Throws: what ``put(_:_:parent:onConflict:)`` would say.
     package static func checkFirst(
-        _ id: String, _ json: [UInt8], onConflict: SaveConflict, database: String, _ options: DatabaseOptions, now: Int64
+        _ id: String, _ json: [UInt8], onConflict: SaveConflict, of absent: Absent, _ options: DatabaseOptions, now: Int64
     ) throws {
         let id = try documentID(id)
         let parts = try parts(json, isImported: false, now: now)
@@ -19,11 +36,11 @@ extension DocumentAccess {
         if let revision = parts.revision, onConflict != .overwrite {
             throw AgentError(
                 .conflict,
-                "document \"\(id)\" does not exist, and neither does the database \"\(database)\"; the change was based on \(revision.text). "
-                    + "Correct the database's name, or leave _rev out to save a new document")
+                "document \"\(id)\" does not exist, and neither does \(absent.words); the change was based on \(revision.text). "
+                    + "Correct the \(absent.kind)'s name, or leave _rev out to save a new document")
         }
         try check(parts, id, options, isPeers: false)
-        if let missing = blobs(of: parts).first { throw lacks(missing, database) }
+        if let database = absent.databaseWithoutBlobs, let missing = blobs(of: parts).first { throw lacks(missing, database) }
     }
 
     /// A body that no database takes, in the words of the database. Not what a `validate` plugin would say: it is asked by a database.
@@ -55,14 +72,14 @@ extension DocumentAccess {
             + "nightjar export --blobs or a backup has written it as FOLDER/\(blob.hex), or store its bytes first (nightjar blob put \(database) FILE)"
     }
 
-    /// Looks through the lines of an import into a database that does not exist yet, until one of them can be stored.
+    /// Looks through the lines of an import into a database or a collection that does not exist yet, until one of them can be stored.
     ///
     /// - Parameters:
     ///   - withoutBlobs: whether documents are stored whose blobs are missing.
     ///   - counts: the lines that would fail.
     /// - Returns: whether one can be stored.
     package static func holdDocument(
-        _ lines: [ImportedLine], withoutBlobs: Bool, database: String, _ options: DatabaseOptions, now: Int64, _ counts: inout ImportCounts
+        _ lines: [ImportedLine], withoutBlobs: Bool, of absent: Absent, _ options: DatabaseOptions, now: Int64, _ counts: inout ImportCounts
     ) -> Bool {
         for line in lines {
             counts.lines += 1
@@ -71,7 +88,7 @@ extension DocumentAccess {
                 let parts = try parts(text, isImported: true, now: now)
                 let id = try Self.id(of: parts, text, counts)
                 try check(parts, id, options, isPeers: parts.revision != nil)
-                guard !withoutBlobs, let missing = blobs(of: parts).first else { return true }
+                guard !withoutBlobs, let database = absent.databaseWithoutBlobs, let missing = blobs(of: parts).first else { return true }
                 throw AgentError(.invalid, lacks(missing, id, database))
             } catch {
                 counts.fail(error)

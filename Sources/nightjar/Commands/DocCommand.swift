@@ -62,11 +62,9 @@ struct DocCommand: AsyncParsableCommand {
         func run() async throws {
             try await Failure.reporting {
                 let bytes = try given() ?? InputFile(nil).all(limit: DocCommand.maximumInput)
-                let database = try DocumentAccess.parse(db).database
                 let conflict = try onConflict.map { text throws(AgentError) in try SaveConflict(text) } ?? .resolve
-                let absence = DocumentPlace.Absence.createsAndReports { [id] options in
-                    try DocumentAccess.checkFirst(
-                        id, bytes, onConflict: conflict, database: database, options, now: Environment.system.time.wallSeconds())
+                let absence = DocumentPlace.Absence.createsAndReports { [id] absent, options in
+                    try DocumentAccess.checkFirst(id, bytes, onConflict: conflict, of: absent, options, now: Environment.system.time.wallSeconds())
                 }
                 try await location.withDocuments(of: db, absence: absence) { place in
                     DocCommand.show(try await place.put(id, bytes, onConflict: onConflict), json: json)

@@ -24,8 +24,8 @@ struct ImportCommand: AsyncParsableCommand {
             bytes are not those of its name is refused. Exit status 1 if one is missing or refused; the documents are stored. Without --blobs a line \
             that names a blob which the database has not got fails: its document could be given to nobody.
 
-            Where no agent runs and there is no such database yet, it is created, unless the input has lines and none of them can be stored. \
-            A validate plugin is asked only then.
+            Where no agent runs and there is no such database or collection yet, it is created, unless the input has lines and none of them can be \
+            stored. A validate plugin is asked only then.
             """)
 
     @OptionGroup var location: LocationOptions
@@ -43,9 +43,8 @@ struct ImportCommand: AsyncParsableCommand {
             if let blobs, access(blobs, X_OK) != 0 { throw AgentError(.failed, "\(blobs): \(String(cString: strerror(errno)))") }
             let folder = blobs.map { BlobFolder($0) }
             let pieces = ImportPieces(input)
-            let database = try DocumentAccess.parse(db).database
-            let absence = DocumentPlace.Absence.createsAndReports { [withoutBlobs = blobs != nil] options in
-                try pieces.findDocument(source: source, withoutBlobs: withoutBlobs, database: database, options)
+            let absence = DocumentPlace.Absence.createsAndReports { [withoutBlobs = blobs != nil] absent, options in
+                try pieces.findDocument(source: source, withoutBlobs: withoutBlobs, of: absent, options)
             }
             let counts: DocumentAccess.ImportCounts
             do {
@@ -68,7 +67,7 @@ struct ImportCommand: AsyncParsableCommand {
                 }
             } catch let nothing as ImportPieces.NoDocument {
                 counts = nothing.counts
-                Output.errorLine("nightjar: \(input.name) holds no line that can be stored: the database \"\(database)\" was not created")
+                Output.errorLine("nightjar: \(input.name) holds no line that can be stored: \(nothing.absent.words) was not created")
             }
             for problem in counts.problems { Output.errorLine("nightjar: \(TextTable.printable(problem))") }
             if counts.moreProblems > 0 {

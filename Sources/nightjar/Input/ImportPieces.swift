@@ -8,6 +8,8 @@ import Synchronization
 final class ImportPieces: Sendable {
     /// Not one line can be stored.
     struct NoDocument: Error {
+        /// What was not created.
+        var absent: DocumentAccess.Absent
         var counts: DocumentAccess.ImportCounts
     }
 
@@ -43,7 +45,7 @@ final class ImportPieces: Sendable {
     /// Reads ahead up to the first line that can be stored. Input without any line, and input whose first lines fill ``aheadBytes``, passes.
     ///
     /// - Throws: ``NoDocument``.
-    func findDocument(source: String?, withoutBlobs: Bool, database: String, _ options: DatabaseOptions) throws {
+    func findDocument(source: String?, withoutBlobs: Bool, of absent: DocumentAccess.Absent, _ options: DatabaseOptions) throws {
         var counts = DocumentAccess.ImportCounts(source: source)
         var splitter = LineSplitter()
         var bytes = 0
@@ -58,10 +60,10 @@ final class ImportPieces: Sendable {
                 splitter.append(piece.readableBytesView)
             }
             while let lines = splitter.take(1, isEnd: piece == nil) {
-                if DocumentAccess.holdDocument(lines, withoutBlobs: withoutBlobs, database: database, options, now: now, &counts) { return }
+                if DocumentAccess.holdDocument(lines, withoutBlobs: withoutBlobs, of: absent, options, now: now, &counts) { return }
             }
             guard piece == nil else { continue }
-            if counts.failed > 0 { throw NoDocument(counts: counts) }
+            if counts.failed > 0 { throw NoDocument(absent: absent, counts: counts) }
             return
         }
     }

@@ -83,8 +83,8 @@ struct LocationOptions: ParsableArguments, Sendable {
 extension DocumentPlace.Absence {
     /// For commands that write.
     ///
-    /// - Parameter check: throws if nothing of what is to be stored can be, so that no empty database is left behind.
-    static func createsAndReports(check: @escaping @Sendable (DatabaseOptions) throws -> Void = { _ in }) -> Self {
+    /// - Parameter check: throws if nothing of what is to be stored can be, so that no empty database or collection is left behind.
+    static func createsAndReports(check: @escaping @Sendable (DocumentAccess.Absent, DatabaseOptions) throws -> Void = { _, _ in }) -> Self {
         .creates(report: { Output.errorLine("nightjar: \($0)") }, check: check)
     }
 }

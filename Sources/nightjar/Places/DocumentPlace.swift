@@ -18,8 +18,8 @@ enum DocumentPlace: Sendable {
         case fails
         /// Creates it and reports that. A running agent's databases are created only by its configuration.
         ///
-        /// `check` is called before a database is created: it throws if nothing of what is to be stored can be.
-        case creates(report: @Sendable (String) -> Void, check: @Sendable (DatabaseOptions) throws -> Void)
+        /// `check` is called before a database or a collection is created: it throws if nothing of what is to be stored can be.
+        case creates(report: @Sendable (String) -> Void, check: @Sendable (DocumentAccess.Absent, DatabaseOptions) throws -> Void)
     }
 
     /// Looks for a running agent first, then for the folder `DATA/DB.nightjar`.
@@ -68,14 +68,20 @@ enum DocumentPlace: Sendable {
                     .notFound,
                     "there is no database \"\(name)\" in \(data), and no agent runs there; it holds \(listed(DatabaseFolders.names(in: data)))")
             }
-            try check(options)
+            try check(.database(name), options)
             try Folders.make(data)
         }
         let database = try Database.open(folder: folder, name: name, options: options)
-        if case .creates(let report, _) = absence {
+        if case .creates(let report, let check) = absence {
             if !exists { report("created database \(folder)") }
             // As the agent would at its start.
             for configured in wanted?.collections ?? [] { _ = try database.createCollection(CollectionName(configured.value)) }
+            if exists, database.collection(collection) == nil {
+                do { try check(.collection(collection, database: name), options) } catch {
+                    database.close()
+                    throw error
+                }
+            }
         } else if database.collection(collection) == nil {
             let names = database.collections.map(\.name.description)
             database.close()
