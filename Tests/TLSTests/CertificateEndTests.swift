@@ -21,6 +21,16 @@ struct CertificateEndTests {
         }
     }
 
+    @Test("an authority that has expired is grave unless another one is valid")
+    func authorities() throws {
+        let (old, new) = (try TestPKI.identity("old", days: (-20, -1)).leaf, try TestPKI.identity("new", days: (-30, 30)).leaf)
+        let now = old.notAfter + 1
+        for (all, gravity) in [([old], [true]), ([old, new], [false]), ([old, old], [true, true])] {
+            let ends = CertificateEnd.ofAuthorities(all, now: now).filter { $0.expiredAt != nil }
+            #expect(ends.map(\.isGrave) == gravity && ends.allSatisfy { $0.text.hasSuffix("what it signed is refused since then") }, "\(ends)")
+        }
+    }
+
     @Test("what is said of a pin and of a server is what TLS does with their certificates")
     func truth() throws {
         let expired = try TestPKI.identity("old", days: (-20, -1)).leaf

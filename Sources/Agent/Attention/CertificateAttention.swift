@@ -12,7 +12,7 @@ extension Agent {
         var list = tokens + Self.attention(of: security.identity, subject, now: now)
         if let failure = security.rootsFailure { list.append(Self.refused(subject, "roots", "\(failure)")) }
         if let failure = security.revokedFailure { list.append(Self.refused(subject, "crl", "\(failure)")) }
-        return list + security.rootCertificates.compactMap { CertificateEnd(of: $0, as: .authority, now: now) }.map { Self.attention(of: $0, subject) }
+        return list + CertificateEnd.ofAuthorities(security.rootCertificates, now: now).map { Self.attention(of: $0, subject) }
     }
 
     nonisolated func certificateAttention(of replicator: Replicator, now: Int64) -> [Attention] {

@@ -89,7 +89,7 @@ package final class ReplicatorSecurity: Sendable {
         let pins = (pinFiles?.current ?? []).filter { pin in !(met.map { $0.notAfter > pin.notAfter && CertificatePin.certificate(pin).matches($0) } ?? false) }
         var ends = pins.compactMap { CertificateEnd(of: $0, as: .pinned, now: now) }
         guard checksDates else { return ends }
-        ends += rootCertificates.compactMap { CertificateEnd(of: $0, as: .authority, now: now) }
+        ends += CertificateEnd.ofAuthorities(rootCertificates, now: now)
         if let met, let end = CertificateEnd(of: met, as: .server, now: now) { ends.append(end) }
         return ends
     }

@@ -27,7 +27,7 @@ package struct CertificateEnd: Sendable, Equatable {
     package let expiredAt: Int64?
     /// Whether it has expired and the agent itself needs it, to be accepted or to accept others. A server's does not count: what a peer can cause alone
     /// must not make the agent unhealthy.
-    package let isGrave: Bool
+    package private(set) var isGrave: Bool
 
     /// Nil for a certificate that lasts longer than ``warningDays``.
     ///
@@ -59,6 +59,17 @@ package struct CertificateEnd: Sendable, Equatable {
         }
         expiredAt = hasExpired ? certificate.notAfter : nil
         isGrave = hasExpired && use.isOwn
+    }
+
+    /// The ends of the authorities of one place. One that has expired is not grave while another is valid: bundles keep old ones, and so does who replaces an
+    /// authority.
+    package static func ofAuthorities(_ authorities: [Certificate], now: Int64) -> [CertificateEnd] {
+        let isAnyValid = authorities.contains { $0.notBefore <= now && $0.notAfter >= now }
+        return authorities.compactMap { authority in
+            var end = CertificateEnd(of: authority, as: .authority, now: now)
+            if isAnyValid { end?.isGrave = false }
+            return end
+        }
     }
 }
 

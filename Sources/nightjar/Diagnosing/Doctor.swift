@@ -170,7 +170,7 @@ struct Doctor: Sendable {
             findings += early(roots: listener.roots, name)
             // Unreadable ones have been reported with the configuration.
             let roots = listener.roots.flatMap { (try? CertificateFile.read($0.value)) ?? [] }
-            findings += roots.compactMap { CertificateEnd(of: $0, as: .authority, now: environment.time.wallSeconds()) }.map { Self.finding($0, name) }
+            findings += CertificateEnd.ofAuthorities(roots, now: environment.time.wallSeconds()).map { Self.finding($0, name) }
         }
         for replicator in settings.replicators {
             if let identity = replicator.authenticator?.identity { findings.append(judge(identity, "replicator \(replicator.name.value)", store)) }

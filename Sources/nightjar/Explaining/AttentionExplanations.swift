@@ -188,13 +188,13 @@ extension Explanation {
                 + "a pin, a secret or users.txt, or the token that it made for its admin port. What was read before is in use.",
             "The text names the file and the reason. Fix or restore it before the agent or the machine is restarted; nightjar check says when all is well."),
         Explanation(
-            "certificate_expired", "An identity, or an authority in roots, has expired: peers refuse the identity unless they pin it, and what the "
-                + "authority signed is refused here.",
+            "certificate_expired", "An identity, or every authority in roots, has expired: peers refuse the identity unless they pin it, and what the "
+                + "authorities signed is refused here.",
             "nightjar identity create LABEL --replace keeps the key, so that pins of the key stay valid; or replace the file. A running agent picks it up by itself."),
         Explanation(
             "certificate_ending", "An identity, an authority in roots, or the certificate of a server that authorities vouch for expires within 30 days. "
-                + "Or a pinned certificate does, or has expired: its pin keeps working, because no dates are checked where a certificate "
-                + "is pinned.",
+                + "Or one of several authorities has expired: what it signed is refused. Or a pinned certificate does, or has expired: its pin keeps working, because "
+                + "no dates are checked where a certificate is pinned.",
             "Renew it now: nightjar identity create LABEL --replace keeps the key, so that peers' pins stay valid. If the new "
                 + "certificate has another key, have the peers that pin the old one pin the new one as well first. For a pinned one, nothing has to be done "
                 + "unless the server is to get another key: then pin its new certificate as well first."),
