@@ -36,8 +36,8 @@ public struct DatabaseOptions: Sendable {
     /// Number of readers, each with its own connection.
     public var readers = 2
     /// Page cache of the writer and of each reader, in bytes; allocated only as needed.
-    public var writerCacheBytes = 16 << 20
-    public var readerCacheBytes = 4 << 20
+    public var writerCacheBytes = 8 << 20
+    public var readerCacheBytes = 2 << 20
     /// Maximum size of the database file in pages of 4096 bytes; `nil`: SQLite's own maximum.
     public var maxPages: Int64? = nil
 
