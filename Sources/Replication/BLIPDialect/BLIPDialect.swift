@@ -6,7 +6,7 @@ import NIOCore
 
 /// Couchbase's replication protocol over BLIP, versions 2 to 4, on one connection: turns the engine's actions into messages, and messages into events
 /// for the engine. It knows message names, property names, status codes and how collections are numbered, and decides nothing.
-struct BLIPDialect: ~Copyable {
+struct BLIPDialect: Dialect, ~Copyable {
     /// Whether messages name collections; unknown until the first message.
     enum Mode { case unknown, legacy, collections }
 
@@ -79,6 +79,8 @@ struct BLIPDialect: ~Copyable {
 
     /// How many ancestors the peer wants with a revision.
     func maximumHistory(_ slot: Int) -> Int { slots.indices.contains(slot) ? slots[slot].maximumHistory : limits.maximumHistory }
+
+    func knowsBlobs(_ slot: Int) -> Bool { slots[slot].peerKnowsBlobs }
 
     /// Whether both sides want deltas, as far as is known.
     func sendsDeltas(_ slot: Int) -> Bool { takesDeltas && slots.indices.contains(slot) && slots[slot].peerTakesDeltas }

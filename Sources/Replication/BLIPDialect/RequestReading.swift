@@ -82,23 +82,6 @@ extension ReceivedFields {
     }
 }
 
-/// A peer's subscription to our changes.
-struct PeerSubscription: Sendable {
-    /// The text of the sequence after which it wants to start; empty for the beginning.
-    var since = ""
-    /// Only future changes.
-    var wantsFuture = false
-    var isContinuous = false
-    /// Tombstones in the backlog are skipped.
-    var activeOnly = false
-    /// It wants to be notified of documents that it may no longer have.
-    var wantsRevocations = false
-    var documentIDs: [DocumentID]?
-    /// The name of the filter, and its channels.
-    var filter: String?
-    var channels: String?
-}
-
 extension PeerSubscription {
     init(_ request: IncomingRequest, naming: RevisionNaming = .trees, limits: ReplicationLimits) throws(MessageError) {
         let properties = request.properties
@@ -136,10 +119,7 @@ extension PeerSubscription {
     }
 }
 
-/// The first message of a peer that uses collections: their names, each with the id of its checkpoint.
-struct CollectionsRequest: Sendable {
-    var items: [(checkpointID: String, name: CollectionName?)] = []
-
+extension CollectionsRequest {
     init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
         let body = [UInt8](request.body.readableBytesView)
         // Counted first, because it is parsed on the event loop.

@@ -1,9 +1,8 @@
 import BLIP
 import Documents
 
-extension BLIPDialect: Dialect {
-    func knowsBlobs(_ slot: Int) -> Bool { slots[slot].peerKnowsBlobs }
-
+/// Our subscriptions to the peer's changes.
+extension BLIPDialect {
     /// Subscribes to the peer's changes. Sync Gateway answers 400 to a continuous pull of chosen documents, and accepts no other subscription on that
     /// connection afterwards.
     mutating func subscribe(_ slot: Int, _ subscription: PullSubscription) {

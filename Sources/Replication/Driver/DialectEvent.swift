@@ -43,3 +43,25 @@ enum PassiveRequest: Sendable {
     case checkpoint(id: String)
     case setCheckpoint(id: String, body: [UInt8], expectedRevision: String?)
 }
+
+/// A peer's subscription to our changes.
+struct PeerSubscription: Sendable {
+    /// The text of the sequence after which it wants to start; empty for the beginning.
+    var since = ""
+    /// Only future changes.
+    var wantsFuture = false
+    var isContinuous = false
+    /// Tombstones in the backlog are skipped.
+    var activeOnly = false
+    /// It wants to be notified of documents that it may no longer have.
+    var wantsRevocations = false
+    var documentIDs: [DocumentID]?
+    /// The name of the filter, and its channels.
+    var filter: String?
+    var channels: String?
+}
+
+/// The first message of a peer that uses collections: their names, each with the id of its checkpoint.
+struct CollectionsRequest: Sendable {
+    var items: [(checkpointID: String, name: CollectionName?)] = []
+}
