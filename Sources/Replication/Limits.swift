@@ -240,4 +240,99 @@ enum EngineBounds {
     static let longestBlockedRetrySeconds = 3_600
     /// `longest_refused_retry`: the longest time until a document that the peer refused is offered again on the same connection, in seconds.
     static let longestRefusedRetrySeconds = 3_600
+    /// Earlier offers of a document that a requested row lists, if it is unknown what the peer had: beyond that it lists none.
+    static let namedOffers = 32
+    /// The size in bytes assumed for a document at most, whatever sizes it claims: beyond any disk, the exact value does not matter.
+    static let assumedDocumentBytes = 1 << 60
+    /// Slots of a table that are kept for reuse once it is empty.
+    static let spareSlots = 1_024
+    /// Slots taken from the front of a queue beyond which they are removed, if they are more than half of it.
+    static let takenSlots = 1_024
+    /// The same for the local sequences that are being pushed; also the number of slots beyond which completed ones between open ones are removed, if
+    /// they are three quarters of all.
+    static let takenSequences = 4_096
+}
+
+/// Limits of a connection's driver that are the same for every connection.
+enum DriverBounds {
+    // MARK: Turns
+
+    /// Events of the machines that are removed from the inbox together, once they are handled.
+    static let handledEvents = 4_096
+    /// Bytes of frames that are passed to the transport at a time.
+    static let framesBytes = 64 << 10
+    /// Events of documents that are reported to the session's owner together.
+    static let documentEvents = 100
+    /// Bytes of a peer's messages that are processed in a turn while memory is short.
+    static let shortTurnBytes = 16 << 10
+    /// Bytes to which a frame may always inflate, however little of the turn is left.
+    static let leastInflatedBytes = 16 << 10
+    /// Bytes of bodies that are checked before other batches get their turn.
+    static let checkedBytes = 64 << 10
+
+    // MARK: Pages
+
+    /// Documents of a list in the store, or conflicts, that are read at a time.
+    static let documentsPerPage = 200
+    /// Bytes of bodies read at a time for a peer while memory is short.
+    static let shortPageBytes = 64 << 10
+    /// Bytes of bodies shown to a filter at a time.
+    static let filteredBytes = 4 << 20
+    /// Bytes of current bodies shown to a sync function at a time: a write may be small, and the revision it replaces large.
+    static let syncedBytes = 4 << 20
+    /// Blobs of one revision that are looked for in other documents of the peer, documents that are examined for each of them, and for all of them
+    /// together.
+    static let blobsLookedFor = 100
+    static let documentsPerBlob = 4
+    static let documentsExamined = 16
+
+    // MARK: Sending
+
+    /// The next message is created when no more than this many bytes of earlier ones are left. Others learn what a session holds only after its turn.
+    static let queueBytes = 1 << 20
+    /// The same while memory is short: one message is always in flight.
+    static let shortQueueBytes = 16 << 10
+    /// The same if collections have different priorities: the most urgent one waits for no more than this.
+    static let rankedQueueBytes = 64 << 10
+    /// `owed_progress_bytes`: this many bytes show that a long document or blob is arriving. Fewer may come from a peer that only shows that it is
+    /// alive.
+    static let progressBytes = 16 << 10
+    /// Bytes that a peer has not read when its connection ends, up to which they are not accounted for.
+    static let negligibleUnreadBytes = 4 << 10
+
+    // MARK: What takes no reservation of memory
+
+    /// Bodies up to this size in bytes are checked and stored without one.
+    static let smallBodyBytes = 64 << 10
+    /// Up to this many blobs of a revision are collected without one.
+    static let namesWithoutReservation = 40
+    /// Change lists up to this size in bytes are always parsed.
+    static let smallListBytes = 2 << 10
+    /// Answers up to this size in bytes are read in any case: everything that replicators store by themselves is far smaller.
+    static let smallAnswerBytes = 4 << 10
+    /// Bytes of requests that each connection may have waiting in any case: everything that known peers ask at once.
+    static let smallRequestBytes = 16 << 10
+
+    // MARK: Waiting for memory
+
+    /// Milliseconds between two checks for memory for a frame.
+    static let frameRoomMilliseconds = 20
+    /// After this many checks, a second's worth, a frame is processed anyway: memory that nobody owes is not released on its own, whereas memory that
+    /// the frame takes is owed by its peer, which may then be evicted for it.
+    static let frameRoomChecks = 50
+    /// Milliseconds between two checks for memory for an answer, and how often they are repeated: in that time, peers with unread answers disconnect
+    /// or are evicted.
+    static let answerRoomMilliseconds = 100
+    static let answerRoomChecks = 20
+    /// The same for the rows of a change list: in that time, connections that hold memory end or are evicted.
+    static let listRoomMilliseconds = 50
+    static let listRoomChecks = 40
+}
+
+/// Limits that follow from those of a connection.
+extension ReplicationLimits {
+    /// Documents, and likewise deletions, that are requested in a row while none fits: as many as are stored in one transaction.
+    var triesForRoom: Int { self.insertionBatch }
+    /// Arrived revisions that are searched for documents at most: as many as are stored in one transaction.
+    var searchedArrivals: Int { self.insertionBatch }
 }

@@ -109,7 +109,7 @@ struct FoundDocument: Sendable {
     init(held revision: CheckedRevision) throws {
         (id, self.revision, history, isDeleted) = (revision.id, revision.revision, Array(revision.history), revision.isDeleted)
         // Its parsed values would take too much memory.
-        if revision.body.count > RevisionChecking.smallBody, let large = LargeDocument(held: revision.body) {
+        if revision.body.count > DriverBounds.smallBodyBytes, let large = LargeDocument(held: revision.body) {
             (content, text) = (JSONObject(), large.content)
             attachments = (large.head["_attachments"]?.asObject?.members ?? []).filter { $0.value.asObject != nil }
             return
@@ -123,7 +123,7 @@ struct FoundDocument: Sendable {
     var bringsAttachments: Bool { attachments.contains { $0.value["data"] != nil } }
 
     /// According to the document.
-    var largestAttachment: Int { min(Insertion.most, Int(clamping: attachments.compactMap { $0.value["length"]?.asUInt64 }.max() ?? 0)) }
+    var largestAttachment: Int { min(EngineBounds.assumedDocumentBytes, Int(clamping: attachments.compactMap { $0.value["length"]?.asUInt64 }.max() ?? 0)) }
 
     /// The body to store.
     var body: ByteBuffer {

@@ -88,7 +88,7 @@ extension CouchDialect {
     /// - Returns: false if the answer has to be parsed into values.
     private func takeLarge(_ answer: inout PeerAnswer, _ wanted: WantedRevision) async throws -> Bool {
         let bytes = answer.body.readableBytes
-        guard answer.isGood, !answer.isTooLarge, bytes > RevisionChecking.smallBody, !answer.hasTooManyValues else { return false }
+        guard answer.isGood, !answer.isTooLarge, bytes > DriverBounds.smallBodyBytes, !answer.hasTooManyValues else { return false }
         try await take(2 * bytes)
         var held = 2 * bytes
         defer { relinquish(held) }

@@ -60,7 +60,7 @@ extension CouchDialect {
     /// Extracts something from the document, whose memory is accounted for while `look` runs.
     private func document<T>(of revision: CheckedRevision, _ look: (inout FoundDocument) throws -> T) async throws -> T {
         let bytes = revision.body.count
-        let room = await memory.reserve(min(bytes > RevisionChecking.smallBody ? 2 * bytes : JSONTreeSize.bytes(of: revision.body), memory.workLimit))
+        let room = await memory.reserve(min(bytes > DriverBounds.smallBodyBytes ? 2 * bytes : JSONTreeSize.bytes(of: revision.body), memory.workLimit))
         return try withExtendedLifetime(room) {
             var document = try FoundDocument(held: revision)
             return try look(&document)

@@ -38,7 +38,7 @@ final class OwedRequests: Sendable {
             guard var request = state.open[number] else { return }
             request.bytes += bytes
             // Fewer bytes may come from a peer that only shows that it is alive.
-            if request.bytes >= OwedAnswers.progressBytes { request = Request(since: time.wallSeconds()) }
+            if request.bytes >= DriverBounds.progressBytes { request = Request(since: time.wallSeconds()) }
             state.open[number] = request
         }
     }

@@ -28,13 +28,6 @@ final class FrameIntake {
     static let frameCost = 1_024
     /// Memory of a waiting frame beyond its bytes.
     private static let frameBytes = 96
-    /// How far a frame may always inflate, however little of the turn is left.
-    private static let minimumFreeBytes = 16 << 10
-    /// Interval of the checks for memory.
-    private static let roomMilliseconds = 20
-    /// After this many checks, a second's worth, a frame is processed anyway: memory that nobody owes is not released on its own, whereas memory that
-    /// the frame takes is owed by its peer, which may then be evicted for it.
-    private static let maximumRoomChecks = 50
 
     init(_ session: SessionDriver) { self.session = session }
 
@@ -59,13 +52,13 @@ final class FrameIntake {
 
     /// A small frame may inflate to megabytes: while the shared budget is used up, no frame is processed until somebody has released memory.
     private var hasRoom: Bool {
-        guard session.memory.isUsedUp, looks < Self.maximumRoomChecks else {
+        guard session.memory.isUsedUp, looks < DriverBounds.frameRoomChecks else {
             looks = 0
             return true
         }
         looks += 1
         waitsForRoom = true
-        session.later(milliseconds: Self.roomMilliseconds) { $0.intake.waitsForRoom = false }
+        session.later(milliseconds: DriverBounds.frameRoomMilliseconds) { $0.intake.waitsForRoom = false }
         return false
     }
 
@@ -79,7 +72,7 @@ final class FrameIntake {
             #if DEBUG
             let copiedBefore = session.dialect.copiedBytes
             #endif
-            let room = max(bound - work, Self.minimumFreeBytes)
+            let room = max(bound - work, DriverBounds.leastInflatedBytes)
             do throws(ReplicationError) {
                 if session.dialect.isSuspended {
                     try session.dialect.resume(room: room, into: &events)

@@ -5,10 +5,6 @@ import Interfaces
 /// if we opened the connection: a peer of a listener does its own waiting. ``OwedRequests`` is the counterpart for databases reached by HTTP
 /// requests.
 final class OwedAnswers {
-    /// `owed_progress_bytes`: this many bytes show that a long document or blob is arriving. Fewer may come from a peer that only shows that it is
-    /// alive.
-    static let progressBytes = 16 << 10
-
     /// One kind of debt.
     private struct Debt {
         /// Since when there has been no progress, in seconds since 1970; nil while there is no debt.
@@ -23,7 +19,7 @@ final class OwedAnswers {
                 (since, hasCome) = (nil, false)
                 return
             }
-            guard since == nil || hasCome || bytes - mark >= OwedAnswers.progressBytes else { return }
+            guard since == nil || hasCome || bytes - mark >= DriverBounds.progressBytes else { return }
             (since, hasCome, mark) = (time.wallSeconds(), false, bytes)
         }
     }

@@ -54,12 +54,11 @@ final class SessionAccounts {
     /// Messages that the peer does not read remain here until its CLOSE times out: connections with much of that are evicted first.
     private func linger() {
         let (transport, unread) = (session.transport, session.transport.waitingBytes)
-        guard !isDisconnected, unread > Self.negligibleUnreadBytes else { return }
+        guard !isDisconnected, unread > DriverBounds.negligibleUnreadBytes else { return }
         let lingering = session.memory.share { [weak transport] in if $0 == .evicted { transport?.drop() } }
         self.lingering = lingering
         _ = lingering.hold(unread, owedByPeer: unread)
     }
-    private static let negligibleUnreadBytes = 4 << 10
 
     func disconnected() {
         isDisconnected = true
@@ -113,10 +112,9 @@ final class SessionAccounts {
     /// - Returns: also the reservation for them, to be kept until they are accounted for.
     static func pageRoom(_ memory: MemoryBudget) -> (bytes: Int, room: MemoryBudget.Reservation?) {
         let most = StoreLimits.maxBodyBytesPerRead
-        guard !memory.isAwaited, let room = memory.reserveWithoutEviction(most, beside: 3 * most) else { return (smallPageBytes, nil) }
+        guard !memory.isAwaited, let room = memory.reserveWithoutEviction(most, beside: 3 * most) else { return (DriverBounds.shortPageBytes, nil) }
         return (most, room)
     }
-    private static let smallPageBytes = 64 << 10
 
     /// Compression takes a quarter of a megabyte. A write that goes to a thousand followers at once must not allocate it a thousand times.
     func grantCompression() {
@@ -180,8 +178,7 @@ final class SessionAccounts {
     }
 
     /// Bytes to process in a turn. They are accounted for at its end: while memory is short, a turn is one message.
-    var turnBytes: Int { session.memory.isShort ? min(Self.shortTurnBytes, session.limits.turnBytes) : session.limits.turnBytes }
-    private static let shortTurnBytes = 16 << 10
+    var turnBytes: Int { session.memory.isShort ? min(DriverBounds.shortTurnBytes, session.limits.turnBytes) : session.limits.turnBytes }
 
     /// Nothing but change lists is buffered, which wait for removals, which in turn wait for the peer's answers about documents in flight to it.
     private var isHeldUpByRemovals: Bool {

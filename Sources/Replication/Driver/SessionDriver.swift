@@ -206,7 +206,7 @@ final class SessionDriver {
                 let slot = link.slot
                 write { _ in } then: { session, _ in session.tell(session.links[slot], checkpoint: .noted) }
             }
-            if next == inbox.count || next >= 4_096 {
+            if next == inbox.count || next >= DriverBounds.handledEvents {
                 inbox.removeFirst(min(next, inbox.count)) // Empty if the session ended in the meantime.
                 next = 0
             }
@@ -221,7 +221,7 @@ final class SessionDriver {
         accounts.grantCompression()
         while !hasEnded, transport.isWritable {
             var (frames, bytes) = ([ByteBuffer](), 0)
-            while bytes < 64 << 10, let frame = dialect.nextFrame(into: &events) {
+            while bytes < DriverBounds.framesBytes, let frame = dialect.nextFrame(into: &events) {
                 bytes += frame.readableBytes
                 frames.append(frame)
             }

@@ -57,7 +57,7 @@ final class SessionReports {
     func report(_ event: DocumentEvent) {
         session.dialect.wire?.note(event)
         documentEvents.append(event)
-        if documentEvents.count >= 100 { flushDocumentEvents() }
+        if documentEvents.count >= DriverBounds.documentEvents { flushDocumentEvents() }
     }
 
     func flushDocumentEvents() {

@@ -39,11 +39,9 @@ struct Insertion: Sendable {
     var bytes = 0
     var end: End
 
-    /// Upper limit for the size assumed for a document, whatever sizes it claims: beyond any disk, the exact value does not matter.
-    static let most = 1 << 60
-
     init(_ revision: CheckedRevision, _ end: End) {
-        let blobs = revision.hasShownBlobs ? 0 : revision.blobs.reduce(0) { min(Self.most, $0 + Int(min(UInt64(Self.most), $1.length ?? 0))) }
+        let most = EngineBounds.assumedDocumentBytes
+        let blobs = revision.hasShownBlobs ? 0 : revision.blobs.reduce(0) { min(most, $0 + Int(min(UInt64(most), $1.length ?? 0))) }
         bytes = revision.body.count + blobs
         (fetch, wasKeptBack) = (revision.fetch, revision.wasKeptBack)
         (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)

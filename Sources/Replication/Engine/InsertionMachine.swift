@@ -54,7 +54,7 @@ struct InsertionMachine {
 
     /// Those of the documents of which a revision is here; nil if too many revisions are waiting to search through.
     func held(of ids: Set<DocumentID>) -> Set<DocumentID>? {
-        guard arrivals.count <= settings.limits.insertionBatch else { return nil }
+        guard arrivals.count <= settings.limits.searchedArrivals else { return nil }
         return arrivals.ids(among: ids).union(ids.filter { batches.hold($0) })
     }
 

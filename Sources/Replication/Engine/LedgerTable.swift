@@ -42,14 +42,11 @@ struct LedgerTable {
         guard !places.isEmpty, let place = places.removeValue(forKey: id) else { return nil }
         var entry = Self.blank
         swap(&entry, &slots[place])
-        if places.isEmpty, slots.count > Self.kept {
+        if places.isEmpty, slots.count > EngineBounds.spareSlots {
             (slots, free) = ([], [])
         } else {
             free.append(place)
         }
         return entry
     }
-
-    /// Slots kept for reuse once the table is empty.
-    private static let kept = 1_024
 }

@@ -10,9 +10,6 @@ struct RequestedRows {
         var later: [Version] = []
     }
 
-    /// How many earlier offers a row lists if it is unknown what the peer had.
-    private static let namedOffers = 32
-
     private var rows: [RemoteSequence: RequestedRow] = [:]
     private var underWay: [DocumentID: UnderWay] = [:]
 
@@ -27,7 +24,7 @@ struct RequestedRows {
     mutating func ask(_ sequence: RemoteSequence, _ id: DocumentID, _ revision: Version, peerHad: PeerRevision) {
         var earlier = begin(id, revision)
         // Not needed for a peer with several revisions of a document, and each of a thousand would list all others.
-        if peerHad == .unknown, earlier.count > Self.namedOffers { earlier = [] }
+        if peerHad == .unknown, earlier.count > EngineBounds.namedOffers { earlier = [] }
         rows[sequence] = RequestedRow(id: id, revision: revision, peerHad: peerHad, offeredBefore: earlier)
     }
 

@@ -67,7 +67,7 @@ extension PullMachine {
     }
 
     /// Whether a revision should be requested now.
-    func mayFit(_ row: OfferedRow) -> Bool { roomWait?.mayFit(row, tries: settings.limits.insertionBatch) ?? true }
+    func mayFit(_ row: OfferedRow) -> Bool { roomWait?.mayFit(row, tries: settings.limits.triesForRoom) ?? true }
 
     mutating func finishRoomCheck(isThere: Bool, _ actions: inout [PullAction]) {
         guard let roomWait else { return }

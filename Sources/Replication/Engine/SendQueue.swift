@@ -16,7 +16,7 @@ struct SendQueue {
             if head == ids.count {
                 ids.removeAll(keepingCapacity: true)
                 head = 0
-            } else if head > 1_024, head * 2 > ids.count {
+            } else if head > EngineBounds.takenSlots, head * 2 > ids.count {
                 ids.removeFirst(head)
                 head = 0
             }

@@ -25,10 +25,10 @@ public struct LocalSequenceTracker: Sendable {
     public mutating func complete(_ sequence: UInt64) {
         pending.remove(sequence)
         while head < order.count, !pending.contains(order[head]) { head += 1 }
-        if head > 4096, head * 2 > order.count {
+        if head > EngineBounds.takenSequences, head * 2 > order.count {
             order.removeFirst(head)
             head = 0
-        } else if order.count - head > 4096, order.count - head > pending.count * 4 {
+        } else if order.count - head > EngineBounds.takenSequences, order.count - head > pending.count * 4 {
             // A sequence that stays open for long must not reserve a slot for everything after it.
             order = order[head...].filter { pending.contains($0) }
             head = 0
@@ -149,11 +149,8 @@ public struct RemoteSequenceTracker: Sendable {
     private mutating func release(_ place: Int) {
         rows[place].completedBehind = nil
         rows[place].doneCount = 0
-        if places.isEmpty, rows.count > Self.keptPlaces { (rows, free) = ([], []) } else { free.append(place) }
+        if places.isEmpty, rows.count > EngineBounds.spareSlots { (rows, free) = ([], []) } else { free.append(place) }
     }
-
-    /// Slots kept for reuse once no row is open.
-    private static let keptPlaces = 1_024
 
     private static func bytes(_ sequence: RemoteSequence) -> Int { HeldBytes.openRow + HeldBytes.text(sequence.json) }
     private static func bytesBehind(_ sequence: RemoteSequence) -> Int { HeldBytes.text(sequence.json) }

@@ -99,7 +99,7 @@ enum HeldRevisions {
         _ collection: Collection, _ remote: RemoteID, after: DocumentID?, unlessJudgedBy current: (String, String)?, mayBeLostAtPeer: Bool = false,
         _ transaction: ReadTransaction
     ) throws(StoreError) -> Page {
-        let size = 200
+        let size = DriverBounds.documentsPerPage
         let exclusions = try transaction.exclusions(collection, remote: remote, direction: .pull, after: after, limit: size)
         var revisions: [CheckedRevision] = []
         var bytes = 0

@@ -75,7 +75,7 @@ import Testing
     @Test func noAttachmentIsTakenToBeLargerThanAnyDisk() throws {
         var came = checked(1, "a")
         came.body = Array("{\"_attachments\":{\"f\":{\"length\":18446744073709551615},\"g\":{\"length\":7}}}".utf8)
-        #expect(try FoundDocument(held: came).largestAttachment == Insertion.most)
+        #expect(try FoundDocument(held: came).largestAttachment == EngineBounds.assumedDocumentBytes)
     }
 
     // MARK: - Other bodies

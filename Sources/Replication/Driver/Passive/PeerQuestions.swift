@@ -84,12 +84,6 @@ final class PeerQuestions {
         }
     }
 
-    /// Answers up to this size are read in any case: everything that replicators store by themselves is far smaller.
-    private static let smallAnswerBytes = 4 << 10
-    /// Interval of the checks for memory, and how often they are repeated: in that time, peers with unread answers disconnect or are evicted.
-    private static let answerRoomCheckMilliseconds = 100
-    private static let answerRoomChecks = 20
-
     /// Reads for an answer. A thousand connections may do so at the same moment, before any answer is accounted for: so memory is reserved before the
     /// answer is read, and kept until the accounts include it.
     ///
@@ -103,7 +97,7 @@ final class PeerQuestions {
         let memory = session.memory
         session.read { transaction -> AnswerReading<T> in
             let size = try measure(transaction)
-            if size <= Self.smallAnswerBytes { return .read(try body(transaction), nil) }
+            if size <= DriverBounds.smallAnswerBytes { return .read(try body(transaction), nil) }
             // For the data read and the message made from it. If that could never be reserved, it is read once everything that work may use is
             // reserved.
             let needed = min(2 * size, memory.workLimit)
@@ -123,12 +117,12 @@ final class PeerQuestions {
 
     /// Only this peer's requests wait in the meantime.
     private func waitForRoom(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, looks: Int) {
-        guard looks < Self.answerRoomChecks else {
+        guard looks < DriverBounds.answerRoomChecks else {
             let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
             session.dialect.refuse(handle, MessageError(code: 503, message: message))
             return served()
         }
-        session.later(milliseconds: Self.answerRoomCheckMilliseconds) { session in
+        session.later(milliseconds: DriverBounds.answerRoomMilliseconds) { session in
             guard case .passive(let passive) = session.role else { return }
             guard let room = AnswerRoom(bytes, session.memory) else { return session.questions.waitForRoom(bytes, request, handle, looks: looks + 1) }
             session.questions.serve(request, passive, room, looks: looks + 1)
@@ -146,15 +140,12 @@ final class PeerQuestions {
     /// answer, each only a few bytes long, and memory for work of ours is not charged to any peer.
     func take(_ request: PassiveRequests.Request, _ handle: AnswerHandle?) {
         let bytes = waiting.bytes + request.bytes
-        guard bytes <= Self.smallRequestBytes || session.memory.hasRoom(for: bytes) else {
+        guard bytes <= DriverBounds.smallRequestBytes || session.memory.hasRoom(for: bytes) else {
             let message = "no memory for requests of \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
             return session.dialect.refuse(handle, MessageError(code: 503, message: message))
         }
         waiting.append(request)
     }
-
-    /// What each connection may have waiting in any case: everything that known peers ask at once.
-    private static let smallRequestBytes = 16 << 10
 
     /// The answer is now included in what the session holds.
     ///

@@ -12,24 +12,18 @@ struct ListReader {
     /// parsing, as many other lists may be parsed at the same time; until then, the text waits.
     func readList(_ list: IncomingList, _ link: CollectionLink) {
         if let rows = list.rows { return session.tell(link, pull: .listRead(.success(rows))) }
-        guard session.isPassive, list.body.readableBytes > Self.shortListBytes else { return readNow(list, link, nil) }
+        guard session.isPassive, list.body.readableBytes > DriverBounds.smallListBytes else { return readNow(list, link, nil) }
         readWhenItFits(list, link, looks: 0)
     }
-
-    /// Lists up to this size are always parsed.
-    private static let shortListBytes = 2 << 10
-    /// Interval of the checks for memory, and how often they are repeated: in that time, connections that hold memory end or are evicted.
-    private static let roomCheckIntervalMilliseconds = 50
-    private static let looks = 40
 
     private func readWhenItFits(_ list: IncomingList, _ link: CollectionLink, looks: Int) {
         if let room = session.memory.reserveNow(Self.rowBytes(list.body)) { return readNow(list, link, room) }
         let slot = link.slot
-        guard looks < Self.looks else {
+        guard looks < DriverBounds.listRoomChecks else {
             let message = "no memory for a list of \(list.body.readableBytes) bytes within limits.memory (\(session.memory.limit)); come back later"
             return session.tell(link, pull: .listRead(.failure(MessageError(code: 503, message: message))))
         }
-        session.later(milliseconds: Self.roomCheckIntervalMilliseconds) { $0.lists.readWhenItFits(list, $0.links[slot], looks: looks + 1) }
+        session.later(milliseconds: DriverBounds.listRoomMilliseconds) { $0.lists.readWhenItFits(list, $0.links[slot], looks: looks + 1) }
     }
 
     /// Approximate memory of the rows: each starts with a bracket.

@@ -30,13 +30,6 @@ final class UncheckedRevisions: Sendable {
 
 /// Checks the bodies of a batch: valid JSON, reserved keys, blobs. Not on an event loop, which a large document would block.
 enum RevisionChecking {
-    /// Bodies up to this size are checked and stored without reserving memory.
-    static let smallBody = 64 << 10
-    /// Bytes of bodies checked before other batches get their turn.
-    private static let turnBytes = 64 << 10
-    /// Up to this many blobs are collected without reserving memory.
-    private static let namesWithoutReservation = 40
-
     /// - Parameters:
     ///   - unusualKeys: what the database allows, see `DatabaseOptions.unusualKeys`.
     ///   - memory: reserves memory for a second copy of a large body, for its parsed values if they are needed, and for the names of many blobs.
@@ -51,7 +44,7 @@ enum RevisionChecking {
         while let revision = batch.next() {
             bytes += revision.body.readableBytes
             let names = countNames(revision)
-            if names == 0, revision.body.readableBytes <= smallBody {
+            if names == 0, revision.body.readableBytes <= DriverBounds.smallBodyBytes {
                 outcomes.append(check(revision, unusualKeys: unusualKeys))
             } else {
                 let (outcome, reservation) = await check(large: revision, names: names, unusualKeys, memory, &looks)
@@ -62,7 +55,7 @@ enum RevisionChecking {
                     found(held, reservation)
                 }
             }
-            guard bytes >= turnBytes else { continue }
+            guard bytes >= DriverBounds.checkedBytes else { continue }
             // Gives other connections' batches a turn: otherwise a batch queued behind many large bodies would wait for all of them.
             bytes = 0
             await Task.yield()
@@ -72,9 +65,9 @@ enum RevisionChecking {
 
     /// Upper bound of the number of blobs it names; 0 if there are few.
     private static func countNames(_ revision: ReceivedRevision) -> Int {
-        guard revision.body.readableBytes > namesWithoutReservation * BlobReferences.leastBytes else { return 0 }
+        guard revision.body.readableBytes > DriverBounds.namesWithoutReservation * BlobReferences.leastBytes else { return 0 }
         let most = revision.body.withUnsafeReadableBytes { BlobReferences.most(in: $0.bindMemory(to: UInt8.self)) }
-        return most > namesWithoutReservation ? most : 0
+        return most > DriverBounds.namesWithoutReservation ? most : 0
     }
 
     /// For callers whose memory is bounded in another way.
@@ -94,7 +87,7 @@ enum RevisionChecking {
         var needed = names > 0 ? min(HeldBytes.names(names, in: size), memory.workLimit) : 0
         var reservationPurpose = names > 0 ? "may name \(Plural.count(names, "blob"))" : nil
         var scan: DocumentScan?
-        if size > smallBody {
+        if size > DriverBounds.smallBodyBytes {
             scan = revision.body.withUnsafeReadableBytes { bytes in try? JSONScanner.scanDocument(bytes, unusualKeys: unusualKeys) }
             if scan?.hasReservedKeys == true {
                 let values = JSONTreeSize.bytes(of: [UInt8](revision.body.readableBytesView))

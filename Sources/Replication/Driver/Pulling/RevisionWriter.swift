@@ -13,7 +13,7 @@ struct RevisionWriter {
     func store(
         _ batch: BatchID, _ revisions: [StorableRevision], _ conflicts: ConflictHandling, settlesHeld: Bool, _ link: CollectionLink
     ) {
-        let large = revisions.reduce(0) { $1.revision.body.count > RevisionChecking.smallBody ? $0 + 2 * $1.revision.body.count : $0 }
+        let large = revisions.reduce(0) { $1.revision.body.count > DriverBounds.smallBodyBytes ? $0 + 2 * $1.revision.body.count : $0 }
         var storing = RevisionStoring(
             collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: session.couch == nil, naming: session.naming,
             takesWhatFits: true)

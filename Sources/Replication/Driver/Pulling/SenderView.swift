@@ -142,7 +142,7 @@ extension PeerView {
                 if asksChannels, let peer, try !transaction.channelAccess(collection, of: peer).hasEverything { return nil }
                 var documents: [PolicyDocument] = []
                 var bytes = 0
-                for branch in asked where bytes < Self.pageBytes {
+                for branch in asked where bytes < DriverBounds.filteredBytes {
                     let isDeleted = try transaction.tree(collection, branch.id)?.isDeleted(branch.leaf) ?? false
                     let body = try transaction.body(collection, branch.id, branch.leaf) ?? Array("{}".utf8)
                     bytes += body.count

@@ -60,9 +60,6 @@ struct SyncAsking: Sendable {
         }
     }
 
-    /// Bytes of current bodies shown to the function at once: a write may be small, and the revision it replaces large.
-    private static let pageBytes = 4 << 20
-
     /// The question to the function about a revision.
     private struct Question {
         /// Nil if it has already answered.
@@ -82,7 +79,7 @@ struct SyncAsking: Sendable {
             var questions: [Question] = []
             var bytes = 0
             var known: ChannelAccess? = access
-            for revision in revisions where bytes < Self.pageBytes {
+            for revision in revisions where bytes < DriverBounds.syncedBytes {
                 let current = showsPresent ? try transaction.document(collection, revision.id) : nil
                 let isHidden = try current != nil && sender?.isUnaware(SenderView.Claim(revision), collection, transaction, &known) == true
                 var question = Question(caller: caller, seen: current?.revision, isHidden: isHidden)

@@ -114,7 +114,7 @@ struct FeedSource: Sendable {
         _ transaction: ReadTransaction, after: DocumentID?, unlessJudgedBy current: (plugin: String, version: String)?, historyLimit: Int
     ) throws(StoreError) -> KeptBackPage {
         guard let remote else { return KeptBackPage(next: nil, isAny: false) }
-        let size = 200
+        let size = DriverBounds.documentsPerPage
         let list = try transaction.exclusions(collection, remote: remote, direction: .push, after: after, limit: size)
         var page = KeptBackPage(next: nil, isAny: !list.isEmpty)
         var bytes = 0
@@ -235,19 +235,14 @@ struct FeedSource: Sendable {
     func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, _ wanted: [BlobDigest], limit: Int) throws(StoreError) -> Set<BlobDigest> {
         var known = try knownBlobs(transaction, id, limit: limit)
         var looked: Set<DocumentID> = [id]
-        for digest in wanted.prefix(Self.blobsLookedFor) where !known.contains(digest) && looked.count <= Self.documentsExamined {
-            for other in try transaction.documents(collection, naming: digest, limit: Self.documentsPerBlob) {
-                guard !known.contains(digest), looked.count <= Self.documentsExamined, looked.insert(other).inserted else { continue }
+        for digest in wanted.prefix(DriverBounds.blobsLookedFor) where !known.contains(digest) && looked.count <= DriverBounds.documentsExamined {
+            for other in try transaction.documents(collection, naming: digest, limit: DriverBounds.documentsPerBlob) {
+                guard !known.contains(digest), looked.count <= DriverBounds.documentsExamined, looked.insert(other).inserted else { continue }
                 known.formUnion(try knownBlobs(transaction, other, limit: limit))
             }
         }
         return known
     }
-
-    // Limits the cost of a revision that names blobs of other documents.
-    private static let blobsLookedFor = 100
-    private static let documentsPerBlob = 4
-    private static let documentsExamined = 16
 
     private func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, limit: Int) throws(StoreError) -> Set<BlobDigest> {
         let row = try transaction.row(collection, id, remote: remote)

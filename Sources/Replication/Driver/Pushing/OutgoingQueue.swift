@@ -33,18 +33,11 @@ final class OutgoingQueue {
 
     func end() { waiting = [] }
 
-    /// The next message is created when no more than this many bytes of earlier ones are left. Others learn what a session holds only after its turn.
-    private static let queueBytes = 1 << 20
-    /// The same while memory is short: one message is always in flight.
-    private static let shortQueueBytes = 16 << 10
-    /// The same if collections have different priorities: the most urgent one waits for no more than this.
-    private static let rankedQueueBytes = 64 << 10
-
     /// Turns revisions into messages until the send queue is full; it empties as the peer reads.
     func putRevisions() {
         guard count > 0 else { return }
-        let usual = hasPriorities ? Self.rankedQueueBytes : Self.queueBytes
-        let most = session.accounts.standing == .crowded || session.memory.isShort ? Self.shortQueueBytes : usual
+        let usual = hasPriorities ? DriverBounds.rankedQueueBytes : DriverBounds.queueBytes
+        let most = session.accounts.standing == .crowded || session.memory.isShort ? DriverBounds.shortQueueBytes : usual
         while !session.hasEnded, session.dialect.queuedBytes < most, let revision = next() {
             let link = session.links[revision.slot]
             if link.generation == revision.generation, link.push != nil { session.dialect.send(revision.slot, revision.document, delta: revision.delta) }

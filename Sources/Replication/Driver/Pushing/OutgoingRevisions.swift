@@ -30,9 +30,9 @@ struct OutgoingRevisions {
         let revision = waiting[head].take()
         head += 1
         if head == waiting.count {
-            waiting.removeAll(keepingCapacity: head <= 1_024)
+            waiting.removeAll(keepingCapacity: head <= EngineBounds.takenSlots)
             head = 0
-        } else if head > 1_024, head * 2 > waiting.count {
+        } else if head > EngineBounds.takenSlots, head * 2 > waiting.count {
             waiting.removeFirst(head)
             head = 0
         }

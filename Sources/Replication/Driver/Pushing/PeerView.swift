@@ -14,9 +14,6 @@ struct PeerView: Sendable {
     /// How the peer names revisions.
     var naming = RevisionNaming.trees
 
-    /// Bytes of bodies shown to the filter at once.
-    static let pageBytes = 4 << 20
-
     /// The answers to a peer's proposals. It learns nothing about documents that it may not see, not even that they exist: as for a document that is
     /// not here, their revisions may be sent, and are judged when they arrive.
     func check(_ proposals: [Proposal]) async throws -> [ProposalVerdict] {
@@ -67,7 +64,7 @@ struct PeerView: Sendable {
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
             var documents: [PolicyDocument] = []
             var (taken, bytes) = (0, 0)
-            for id in ids where bytes < Self.pageBytes {
+            for id in ids where bytes < DriverBounds.filteredBytes {
                 taken += 1
                 let found = try transaction.row(collection, id, withBody: withBodies)
                 guard let found, try access.map({ try transaction.isVisible(collection, id, found.revision, to: $0) }) ?? true else { continue }
