@@ -6,13 +6,6 @@ import NIOCore
 
 /// The download of one attachment. If the connection breaks, the data received is kept, and only the rest is requested.
 struct AttachmentDownload: Sendable {
-    /// `couch_resumptions`: how often in a row a download is resumed that makes too little progress.
-    static let resumptions = 3
-    /// `couch_resumption_bytes`: the progress after which an interruption does not count.
-    static let enough: UInt64 = 64 << 10
-    /// `couch_resumption_pause`: seconds before an attempt; doubles with each further one in a row.
-    static let pause = 1
-
     /// Contains the revision, whose attachments never change, so the rest of one answer fits the beginning of another.
     var path: String
     /// According to the document, if it says so.
@@ -49,15 +42,15 @@ struct AttachmentDownload: Sendable {
             guard let cut = cut ?? progress.shortness else {
                 if !progress.isDamaged { return progress.count }
                 failures += 1
-                guard progress.isJoined, failures <= Self.resumptions else { throw damaged }
+                guard progress.isJoined, failures <= CouchBounds.resumptions else { throw damaged }
                 try await begin(progress)
                 mark = 0
                 continue
             }
-            if progress.count >= mark + Self.enough { (failures, mark) = (0, progress.count) }
+            if progress.count >= mark + CouchBounds.resumptionBytes { (failures, mark) = (0, progress.count) }
             failures += 1
-            let pause = cut.retryAfterSeconds ?? Self.pause << (failures - 1)
-            guard failures <= Self.resumptions, pause <= CouchDialect.Portions.pause else { throw cut }
+            let pause = cut.retryAfterSeconds ?? CouchBounds.resumptionPauseSeconds << (failures - 1)
+            guard failures <= CouchBounds.resumptions, pause <= CouchBounds.longestPauseSeconds else { throw cut }
             try await time.sleep(seconds: pause)
         }
     }
@@ -75,7 +68,7 @@ struct AttachmentDownload: Sendable {
     private func ask(_ peer: any HTTPPeer, _ progress: DownloadProgress, _ time: any TimeSource) async throws {
         let start = progress.count
         var request = PeerRequest("GET", path)
-        request.patience = CouchDialect.Portions.patience
+        request.patience = CouchBounds.patienceMilliseconds
         if start > 0 {
             request.headers.append(("Range", "bytes=\(start)-"))
             // A server on which the attachment has changed sends all of it.

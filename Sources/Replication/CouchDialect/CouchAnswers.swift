@@ -5,7 +5,7 @@ import NIOCore
 
 extension PeerRequest {
     /// A request with a JSON body, for a JSON answer of at most this many bytes.
-    init(_ method: String, _ path: String, json: JSONValue?, atMost bytes: Int = CouchDialect.Portions.answerBytes) {
+    init(_ method: String, _ path: String, json: JSONValue?, atMost bytes: Int = CouchBounds.answerBytes) {
         self.init(method, path)
         headers = [("Accept", "application/json")]
         maximumAnswer = bytes
@@ -26,12 +26,12 @@ extension PeerAnswer {
     mutating func countValues() { counted = (body.readableBytes, valueBytes) }
 
     /// Whether its values take more memory than allowed.
-    var hasTooManyValues: Bool { valueBytes > AnswerBounds.tree }
+    var hasTooManyValues: Bool { valueBytes > CouchBounds.treeBytes }
 
     /// Whether the part collected so far is an object whose first member is an object about this document.
     func begins(with id: DocumentID) -> Bool {
         guard isGood else { return false }
-        return [UInt8](body.readableBytesView.prefix(4_096)).withUnsafeBufferPointer { text in
+        return [UInt8](body.readableBytesView.prefix(CouchBounds.beginningBytes)).withUnsafeBufferPointer { text in
             func isThere(_ byte: Unicode.Scalar, _ at: Int) -> Bool { at < text.count && text[at] == UInt8(ascii: byte) }
             let start = text.skippingJSONSpace(0)
             guard isThere("{", start) else { return false }
@@ -64,7 +64,7 @@ extension PeerAnswer {
         guard !hasTooManyValues else {
             throw ReplicationError(
                 domain: .http, code: 502,
-                message: "\(what.prefix(200)): the values of the answer would take more than \(AnswerBounds.tree) bytes of memory (couch_tree_bytes)")
+                message: "\(what.prefix(200)): the values of the answer would take more than \(CouchBounds.treeBytes) bytes of memory (couch_tree_bytes)")
         }
         do { return try JSONValue(parsing: [UInt8](body.readableBytesView)) } catch {
             throw ReplicationError(domain: .http, code: 502, message: "\(what): the answer is not JSON (\(error)); does CouchDB answer there?")
@@ -75,7 +75,7 @@ extension PeerAnswer {
 extension ReplicationError {
     /// A failed request, in the peer's own words.
     init(_ answer: PeerAnswer, to what: String) {
-        let object = (try? JSONValue(parsing: [UInt8](answer.body.readableBytesView.prefix(4_096))))?.asObject
+        let object = (try? JSONValue(parsing: [UInt8](answer.body.readableBytesView.prefix(CouchBounds.beginningBytes))))?.asObject
         let words = [object?["error"]?.asString, object?["reason"]?.asString].compactMap(\.self).joined(separator: ": ")
         self.init(domain: .http, code: answer.status, message: "\(what.prefix(200)): HTTP \(answer.status)\(words.isEmpty ? "" : ", \(words.prefix(300))")")
         retryAfterSeconds = RetryAfter.seconds(answer.header("retry-after"), date: answer.header("date"))

@@ -15,12 +15,6 @@ struct AttachmentName: Hashable, Sendable {
 
 /// Attachments are blobs here: incoming ones are stored under our digest, outgoing ones are read from the blob store.
 extension CouchDialect {
-    /// `couch_inline_bytes`: size of a document's attachments up to which they are sent inside its JSON; larger ones are sent as parts of a multipart
-    /// body, piece by piece.
-    private static let inlineBytes: UInt64 = 1 << 20
-    /// `couch_known_attachments`: attachments that a connection remembers.
-    private static let knownAttachments = 1_000
-
     // MARK: - Pull
 
     /// Stores the document's attachments and names them as blobs.
@@ -52,7 +46,7 @@ extension CouchDialect {
             let blob: BlobReference
             if let reference { blob = reference } else { blob = try await take(known, entry, document) }
             state.withLock { state in
-                if state.attachments.count >= Self.knownAttachments { state.attachments.removeAll() }
+                if state.attachments.count >= CouchBounds.knownAttachments { state.attachments.removeAll() }
                 state.attachments[known] = blob
             }
             (entry["digest"], entry["length"], entry["stub"], entry["data"]) = (.string(blob.digest.text), .int(blob.length ?? 0), true, .none)
@@ -195,7 +189,7 @@ extension CouchDialect {
             let reader = try await database.blobs.perform { try $0.reader(digest) }
             parts.append(BlobPart(name: member.key, entry: Self.couch(entry), reader: reader))
         }
-        guard parts.reduce(0, { $0 + $1.reader.size }) > Self.inlineBytes else { return false }
+        guard parts.reduce(0, { $0 + $1.reader.size }) > CouchBounds.inlineBytes else { return false }
         // Checked first: once begun, a request could only be aborted along with its connection.
         for (_, digest) in attachments.compactMap(Self.entry) { try await database.blobs.check(digest, pieceBytes: limits.proofPieceBytes) }
         var follows = JSONObject()
@@ -207,7 +201,7 @@ extension CouchDialect {
         let boundary = Hex.encode(environment.random.bytes(16))
         let multipart = MultipartDocument(json: try document.couchText(body, attachments: follows), parts: parts, boundary: boundary)
         var request = PeerRequest("PUT", "/\(PercentEncoding.encode(document.id.text))?new_edits=false")
-        request.maximumAnswer = AnswerBounds.small
+        request.maximumAnswer = CouchBounds.smallAnswerBytes
         request.headers = [("Accept", "application/json"), ("Content-Type", "multipart/related; boundary=\"\(boundary)\"")]
         let (blobs, piece) = (database.blobs, limits.blobPieceBytes)
         let (counters, counted) = (counters, parts.map { _ in CountedOnce() })
@@ -232,7 +226,7 @@ extension CouchDialect {
 
     /// A 403 may concern one document or us: without write access, even an empty request gets it.
     private func forbidsEverything() async throws -> Bool {
-        let answer = try await ask(PeerRequest("POST", "/_bulk_docs", json: ["new_edits": false, "docs": []], atMost: AnswerBounds.small))
+        let answer = try await ask(PeerRequest("POST", "/_bulk_docs", json: ["new_edits": false, "docs": []], atMost: CouchBounds.smallAnswerBytes))
         return !answer.isGood && ReplicationError(answer, to: "POST _bulk_docs").forbidsWriting
     }
 

@@ -115,7 +115,7 @@ extension CouchDialect {
             .init(key: decision.id.text, value: .array((decision.given + [decision.winner.revision]).map { .string($0.text) }))
         }
         // The answer may contain each of the names, and also every other leaf that exists there.
-        let most = AnswerBounds.rows(decisions.count + decisions.reduce(Portions.leaves) { $0 + $1.given.count } / 100)
+        let most = CouchBounds.answerBytes(rows: decisions.count + decisions.reduce(CouchBounds.leaves) { $0 + $1.given.count } / 100)
         let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: most))
         if exceedsBounds(came, isOne: decisions.count == 1) {
             // Too many leaves to process.
@@ -146,8 +146,8 @@ extension CouchDialect {
     private func endAllLosers(of decision: Decision) async throws {
         var (part, left) = (decision, decision.given[...])
         while !left.isEmpty {
-            part.given = Array(left.suffix(Portions.ended))
-            left = left.dropLast(Portions.ended)
+            part.given = Array(left.suffix(CouchBounds.ended))
+            left = left.dropLast(CouchBounds.ended)
             guard try await endLosers(of: part) else { return }
         }
     }

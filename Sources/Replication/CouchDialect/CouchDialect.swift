@@ -12,42 +12,6 @@ import Synchronization
 ///
 /// Requests run in tasks; the results go back to the session as events, to be processed in its turns.
 final class CouchDialect: RequestingDialect, Sendable {
-    /// How much is requested from one peer at a time, and in which portions.
-    enum Portions {
-        /// `couch_rows`: rows of `_changes` in one answer.
-        static let rows = 500
-        /// `couch_lists`: such answers that may wait for the store.
-        static let lists = 3
-        /// `couch_fetch`: revisions in one `_bulk_get`.
-        static let fetch = 100
-        /// `couch_fetches`: such requests in flight, and documents whose attachments are being fetched separately.
-        static let fetches = 3
-        /// `couch_docs`, `couch_doc_bytes`: documents and bytes in one `_bulk_docs`.
-        static let documents = 200
-        static let documentBytes = 1 << 20
-        /// `couch_writes`: such requests in flight.
-        static let writes = 3
-        /// `couch_heartbeat`: milliseconds between two heartbeats of an idle feed.
-        static let heartbeat = 10_000
-        /// `couch_patience`: milliseconds without a byte after which a request is aborted.
-        static let patience = 60_000
-        /// `couch_answer_bytes`: size of one answer. A `_bulk_get` that exceeds it is requested in halves.
-        static let answerBytes = 48 << 20
-        /// `couch_branched`: documents with several leaves that are remembered.
-        static let branched = 10_000
-        /// `couch_branched_leaves`: approximate number of leaves remembered of such documents.
-        static let branchedLeaves = 100_000
-        /// `couch_leaves`: leaves of one document at the peer; a document with more is not accepted. CouchDB has no limit, and a document that has
-        /// been in conflict for long has thousands, of which a store here keeps `StoreLimits.maxBranches` in any case.
-        static let leaves = 1_000
-        /// `couch_ended`: losing branches of one document that are processed together: their names are part of a request's path.
-        static let ended = 50
-        /// `couch_attempts`: how often a request is sent if the peer is overloaded (429, 503).
-        static let attempts = 5
-        /// `couch_pause`: the longest wait before the next attempt, in seconds; a peer that asks for more ends the connection.
-        static let pause = 60
-    }
-
     /// The state of one of the peer's leaves.
     enum Leaf {
         case announced
@@ -106,7 +70,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         var attachments: [AttachmentName: BlobReference] = [:]
 
         /// Whether another document's leaves can be remembered.
-        var canRememberMore: Bool { branches.count < Portions.branched && leaves < Portions.branchedLeaves }
+        var canRememberMore: Bool { branches.count < CouchBounds.branched && leaves < CouchBounds.branchedLeaves }
     }
 
     let peer: any HTTPPeer
@@ -206,15 +170,15 @@ final class CouchDialect: RequestingDialect, Sendable {
     /// Sends a request. If the peer is overloaded (429, 503), it is sent again after the delay that the peer asked for, a few times.
     func ask(_ request: PeerRequest) async throws -> PeerAnswer {
         var request = request
-        request.patience = max(request.patience, Portions.patience)
+        request.patience = max(request.patience, CouchBounds.patienceMilliseconds)
         var attempt = 1
         while true {
             var answer = try await owed.during(request, environment.time) { try await peer.exchange($0) }
             counters.exchanged(sent: request.body.length, received: answer.body.readableBytes)
             if answer.isGood { answer.countValues() }
-            guard answer.status == 429 || answer.status == 503, attempt < Portions.attempts else { return answer }
+            guard answer.status == 429 || answer.status == 503, attempt < CouchBounds.attempts else { return answer }
             let seconds = answer.header("retry-after").flatMap { Int($0) } ?? 1 << attempt
-            guard seconds <= Portions.pause else { return answer }
+            guard seconds <= CouchBounds.longestPauseSeconds else { return answer }
             attempt += 1
             try await environment.time.sleep(seconds: max(0, seconds))
         }
@@ -224,7 +188,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     ///
     /// - Parameter rows: number of documents asked about.
     func askJSON(_ method: String, _ path: String, _ body: JSONValue? = .none, rows: Int) async throws -> JSONValue {
-        let answer = try await ask(PeerRequest(method, path, json: body, atMost: AnswerBounds.rows(rows)))
+        let answer = try await ask(PeerRequest(method, path, json: body, atMost: CouchBounds.answerBytes(rows: rows)))
         guard answer.isGood else { throw ReplicationError(answer, to: "\(method) \(path)") }
         return try await reading(answer, "\(method) \(path)") { $0 }
     }

@@ -19,7 +19,7 @@ extension CouchDialect {
     /// Reads the feed to its end, and waits there for more.
     private func follow(_ subscription: PullSubscription) async throws {
         var since = subscription.since?.feedText ?? "0"
-        var (isCaughtUp, rows) = (false, Portions.rows)
+        var (isCaughtUp, rows) = (false, CouchBounds.rows)
         while !isOver {
             let (page, asked) = try await page(subscription, since: since, waits: isCaughtUp, rows)
             await offer(page, since: since)
@@ -27,7 +27,7 @@ extension CouchDialect {
             // A peer that ignores long polling must not be polled without a pause.
             if isCaughtUp, page.entries.isEmpty { try await environment.time.sleep(seconds: 1) }
             let isEnd = page.count == 0 || page.pending.map { $0 == 0 } ?? (page.count < asked)
-            rows = min(asked * 2, Portions.rows)
+            rows = min(asked * 2, CouchBounds.rows)
             if isEnd, !isCaughtUp {
                 isCaughtUp = true
                 var marker = IncomingList(handle: nil, body: ByteBuffer())
@@ -65,7 +65,7 @@ extension CouchDialect {
         _ subscription: PullSubscription, since: String, waits: Bool, _ rows: Int, style: String = "all_docs"
     ) -> PeerRequest {
         var path = "/_changes?style=\(style)&since=\(PercentEncoding.encode(since))&limit=\(rows)"
-        if waits { path += "&feed=longpoll&heartbeat=\(Portions.heartbeat)" }
+        if waits { path += "&feed=longpoll&heartbeat=\(CouchBounds.heartbeatMilliseconds)" }
         var body: JSONValue?
         if let ids = subscription.documentIDs {
             path += "&filter=_doc_ids"
@@ -82,7 +82,7 @@ extension CouchDialect {
             }
         }
         var request = PeerRequest(body == nil ? "GET" : "POST", path, json: body, atMost: answerBytes(isOne: rows == 1))
-        request.patience = Portions.heartbeat * 3
+        request.patience = CouchBounds.heartbeatMilliseconds * 3
         request.hasHeartbeat = waits
         return request
     }
@@ -101,7 +101,7 @@ extension CouchDialect {
         defer { relinquish(bytes) }
         var rows: [RowResult<OfferedRow>] = []
         for entry in page.entries {
-            if !rows.isEmpty, rows.count + entry.leaves.count > Portions.rows {
+            if !rows.isEmpty, rows.count + entry.leaves.count > CouchBounds.rows {
                 await offer(CouchFeedPage(rows: rows, since: since))
                 rows = []
             }
@@ -136,7 +136,7 @@ extension CouchDialect {
         tell([.pull(slot: 0, .listArrived(list))])
         await withCheckedContinuation { continuation in
             let goesOn = state.withLock { state in
-                if state.isOver || state.lists.count < Portions.lists { return true }
+                if state.isOver || state.lists.count < CouchBounds.lists { return true }
                 state.feedWaits = continuation
                 return false
             }

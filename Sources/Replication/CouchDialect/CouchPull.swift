@@ -32,9 +32,9 @@ extension CouchDialect {
     /// The revisions to request now, and those that need not be requested any more.
     private func nextFetch() -> (wanted: [WantedRevision], over: [WantedRevision])? {
         state.withLock { state in
-            guard !state.isOver, !state.wanted.isEmpty, state.fetches < Portions.fetches else { return nil }
-            var count = min(state.wanted.count, Portions.fetch)
-            guard count == Portions.fetch || state.fetches == 0 else { return nil }
+            guard !state.isOver, !state.wanted.isEmpty, state.fetches < CouchBounds.fetches else { return nil }
+            var count = min(state.wanted.count, CouchBounds.fetch)
+            guard count == CouchBounds.fetch || state.fetches == 0 else { return nil }
             // The leaves of a document are fetched together: how to treat the winner depends on those that ended.
             while count < state.wanted.count, state.wanted[count].row.id == state.wanted[count - 1].row.id { count += 1 }
             let next = state.wanted[..<count]
@@ -139,14 +139,14 @@ extension CouchDialect {
     private func tooLarge(_ wanted: WantedRevision) -> ReplicationError {
         var error = ReplicationError(
             domain: .http, code: 413,
-            message: "document \(wanted.row.id) has more than \(Portions.answerBytes) bytes (couch_answer_bytes), or values of more than \(AnswerBounds.tree) (couch_tree_bytes), or is more than limits.memory (\(memory.limit) bytes) leaves for one answer")
+            message: "document \(wanted.row.id) has more than \(CouchBounds.answerBytes) bytes (couch_answer_bytes), or values of more than \(CouchBounds.treeBytes) (couch_tree_bytes), or is more than limits.memory (\(memory.limit) bytes) leaves for one answer")
         error.exceedsLocalSize = true
         return error
     }
 
     /// - Parameter length: the length of the answer, if the peer sent it.
     private func tooLong(_ wanted: WantedRevision, _ length: Int?) -> ReplicationError {
-        guard documentBytes < Portions.answerBytes, length ?? 0 <= Portions.answerBytes else { return tooLarge(wanted) }
+        guard documentBytes < CouchBounds.answerBytes, length ?? 0 <= CouchBounds.answerBytes else { return tooLarge(wanted) }
         let needed = Self.memoryBytes(forDocument: length ?? limits.maximumDocumentBytes)
         var error = ReplicationError(
             domain: .http, code: 413,

@@ -20,7 +20,7 @@ extension CouchDialect {
         var question = JSONObject()
         question.members = documents.map { .init(key: $0.id.text, value: [.string($0.version.text)]) }
         let what = "POST _revs_diff"
-        let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: AnswerBounds.rows(documents.count)))
+        let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: CouchBounds.answerBytes(rows: documents.count)))
         if exceedsBounds(came, isOne: documents.count == 1) {
             if documents.count > 1 {
                 let half = documents.count / 2
@@ -102,15 +102,15 @@ extension CouchDialect {
 
     private func nextWrite() -> [OutgoingDocument]? {
         state.withLock { state in
-            guard !state.isOver, !state.outgoing.isEmpty, state.writes < Portions.writes else { return nil }
+            guard !state.isOver, !state.outgoing.isEmpty, state.writes < CouchBounds.writes else { return nil }
             var count = 0
             var bytes = 0
-            while count < state.outgoing.count, count < Portions.documents, bytes < Portions.documentBytes {
+            while count < state.outgoing.count, count < CouchBounds.documents, bytes < CouchBounds.documentBytes {
                 bytes += state.outgoing[count].body.count
                 count += 1
             }
             // An incomplete batch waits for more documents while other requests are in flight.
-            let isFull = count == Portions.documents || bytes >= Portions.documentBytes
+            let isFull = count == CouchBounds.documents || bytes >= CouchBounds.documentBytes
             guard isFull || state.writes == 0 else { return nil }
             defer { state.outgoing.removeFirst(count) }
             state.writes += 1
@@ -158,7 +158,7 @@ extension CouchDialect {
             body.writeBytes(text)
         }
         body.writeString("]}")
-        var request = PeerRequest("POST", "/_bulk_docs", json: nil, atMost: AnswerBounds.rows(documents.count))
+        var request = PeerRequest("POST", "/_bulk_docs", json: nil, atMost: CouchBounds.answerBytes(rows: documents.count))
         request.headers.append(("Content-Type", "application/json"))
         request.body = .bytes(body)
         let answer = try await ask(request)

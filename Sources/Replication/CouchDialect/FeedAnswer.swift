@@ -59,7 +59,7 @@ struct FeedAnswer: Sendable {
     func isSame(as other: Self) -> Bool { entries.map(\.id) == other.entries.map(\.id) && entries.map(\.leaves) == other.entries.map(\.leaves) }
 
     private static func tooManyLeaves(_ id: DocumentID, _ what: String) -> String {
-        "document \(id) has \(what) at the peer, couch_leaves is \(CouchDialect.Portions.leaves): delete or purge there what its conflicts left; it comes when it changes"
+        "document \(id) has \(what) at the peer, couch_leaves is \(CouchBounds.leaves): delete or purge there what its conflicts left; it comes when it changes"
     }
 
     init(_ answer: JSONValue, since: String, limits: ReplicationLimits) throws(ReplicationError) {
@@ -93,7 +93,7 @@ struct FeedAnswer: Sendable {
         let changes = row["changes"]?.asArray ?? []
         // The winner is deleted then, and therefore every leaf.
         entry.isDeleted = row["deleted"]?.asBool == true
-        guard changes.count <= CouchDialect.Portions.leaves else {
+        guard changes.count <= CouchBounds.leaves else {
             entry.problem = tooManyLeaves(id, Plural.count(changes.count, "leaf", "leaves"))
             return
         }

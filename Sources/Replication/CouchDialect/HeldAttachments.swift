@@ -29,7 +29,7 @@ extension CouchDialect {
 
     private func nextHeld() -> HeldFetch? {
         state.withLock { state in
-            guard !state.isOver, state.brings < Portions.fetches, !state.held.isEmpty else { return nil }
+            guard !state.isOver, state.brings < CouchBounds.fetches, !state.held.isEmpty else { return nil }
             state.brings += 1
             return state.held.removeFirst()
         }

@@ -10,9 +10,6 @@ struct ReplicationLog: Equatable, Sendable {
         var body: CheckpointBody
     }
 
-    /// `couch_history`: number of entries kept, as in CouchDB.
-    static let length = 50
-
     /// The current session's id.
     var session = ""
     /// Newest first, one per session.
@@ -23,7 +20,7 @@ struct ReplicationLog: Equatable, Sendable {
     init(parsing bytes: [UInt8]) {
         guard case .object(let object)? = try? JSONValue(parsing: bytes) else { return }
         session = object["session_id"]?.asString ?? ""
-        for item in (object["history"]?.asArray ?? []).prefix(Self.length) {
+        for item in (object["history"]?.asArray ?? []).prefix(CouchBounds.logEntries) {
             guard let session = item["session_id"]?.asString else { continue }
             history.append(Entry(session: session, body: CheckpointBody(parsing: item.serialize())))
         }
@@ -57,7 +54,7 @@ struct ReplicationLog: Equatable, Sendable {
     mutating func note(_ body: CheckpointBody) {
         history.removeAll { $0.session == session }
         history.insert(Entry(session: session, body: body), at: 0)
-        if history.count > Self.length { history.removeLast(history.count - Self.length) }
+        if history.count > CouchBounds.logEntries { history.removeLast(history.count - CouchBounds.logEntries) }
     }
 
     func text(time: Int64) -> [UInt8] {
@@ -111,7 +108,7 @@ extension CouchDialect {
     /// The peer's copy and its token; both empty if there is none.
     func open(checkpoint id: String) async throws -> (body: [UInt8], token: String) {
         let path = Self.path(checkpoint: id)
-        let answer = try await ask(PeerRequest("GET", path, json: nil, atMost: AnswerBounds.log))
+        let answer = try await ask(PeerRequest("GET", path, json: nil, atMost: CouchBounds.logBytes))
         // A peer with read-only access may not even check whether there is one.
         if [403, 404, 405].contains(answer.status) { return ([], "") }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
@@ -140,10 +137,10 @@ extension CouchDialect {
             guard case .object(var object) = try JSONValue(parsing: body) else { return }
             if !token.isEmpty { object["_rev"] = .string(token) }
             // Everything the checkpoint claims must first be on the peer's disk.
-            let commit = try await dialect.ask(PeerRequest("POST", "/_ensure_full_commit", json: .object(JSONObject()), atMost: AnswerBounds.small))
+            let commit = try await dialect.ask(PeerRequest("POST", "/_ensure_full_commit", json: .object(JSONObject()), atMost: CouchBounds.smallAnswerBytes))
             if let error = Self.doubt(commit) { return dialect.tell([.checkpoint(slot: slot, .peerCannotConfirm(error))]) }
             let path = Self.path(checkpoint: id)
-            let answer = try await dialect.ask(PeerRequest("PUT", path, json: .object(object), atMost: AnswerBounds.small))
+            let answer = try await dialect.ask(PeerRequest("PUT", path, json: .object(object), atMost: CouchBounds.smallAnswerBytes))
             switch answer.status {
             case 200..<300: dialect.tell([.checkpoint(slot: slot, .peerSaved(token: try answer.json("PUT \(path)")["rev"]?.asString ?? ""))])
             case 409: dialect.tell([.checkpoint(slot: slot, .peerConflict)])

@@ -90,7 +90,7 @@ extension FuzzTarget {
 
     private static func log(_ bytes: [UInt8]) throws {
         let log = ReplicationLog(parsing: bytes)
-        try hold(log.history.count <= ReplicationLog.length, "a history of \(log.history.count)")
+        try hold(log.history.count <= CouchBounds.logEntries, "a history of \(log.history.count)")
         let again = ReplicationLog(parsing: log.text(time: 1))
         try hold(again == log, "a log reads differently when written again: \(again), \(log)")
         if let newest = log.history.first {

@@ -31,7 +31,7 @@ struct CouchLeafTests {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
             server.change { $0.edit("first", "{}") }
-            grow(server, "many", CouchDialect.Portions.leaves + 1)
+            grow(server, "many", CouchBounds.leaves + 1)
             server.change { $0.edit("last", "{}") }
             let (status, words) = try await pull(a, target, says: "couch_leaves", of: "many")
             #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")
