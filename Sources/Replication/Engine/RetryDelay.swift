@@ -1,9 +1,10 @@
-/// A delay that doubles up to a maximum. For retries within a connection and for the time between connections that end to ask again; how long a
-/// replicator stays offline after an error is decided by ``RetryMachine``.
+/// A delay that doubles up to a maximum: for retries within a connection, for the time between connections that end to ask again, and for the time
+/// that a replicator stays offline after an error, which ``RetryMachine`` decides.
 struct RetryDelay {
     let first: Int
     let longest: Int
-    private var current = 0
+    /// Timers started since the last reset.
+    private var started = 0
     private(set) var isRunning = false
 
     init(first: Int, longest: Int) {
@@ -15,15 +16,18 @@ struct RetryDelay {
     mutating func start() -> Int? {
         guard !isRunning else { return nil }
         isRunning = true
-        current = current == 0 ? first : min(current * 2, longest)
-        return current
+        defer { started += 1 }
+        return seconds(after: started)
     }
 
     /// Seconds to wait after this many failed attempts, for callers that count them themselves.
-    func seconds(after attempts: Int) -> Int { min(first << min(attempts, 16), longest) }
+    func seconds(after attempts: Int) -> Int {
+        // Thirty doublings of a second are decades.
+        attempts >= 30 ? longest : min(first << attempts, longest)
+    }
 
     mutating func elapsed() { isRunning = false }
 
     /// Nothing is waiting any more: the next failure starts with the shortest delay.
-    mutating func reset() { current = 0 }
+    mutating func reset() { started = 0 }
 }

@@ -66,18 +66,16 @@ public struct RetryMachine: Sendable {
         guard retries < maximumRetries else { return .stop }
         retries += 1
         blockedRetries = error.isTransient ? 0 : blockedRetries + 1
-        let cap = settings.maximumWaitSeconds > 0 ? settings.maximumWaitSeconds : EngineBounds.longestRetrySeconds
+        let longest = settings.maximumWaitSeconds > 0 ? settings.maximumWaitSeconds : EngineBounds.longestRetrySeconds
         var delay: Int
         if error.isTransient {
-            delay = Self.doubled(1, max(retries, setbacks), cap)
+            delay = RetryDelay(first: 1, longest: longest).seconds(after: max(retries, setbacks))
         } else {
-            delay = Self.doubled(settings.blockedWaitSeconds, blockedRetries - 1, settings.maximumBlockedWaitSeconds)
+            delay = RetryDelay(first: settings.blockedWaitSeconds, longest: settings.maximumBlockedWaitSeconds).seconds(after: blockedRetries - 1)
         }
         delay *= 1_000
         delay -= Int(Double(delay / 2) * (Double(UInt64.max - chance) / Double(UInt64.max)))
         let asked = min(max(0, error.retryAfterSeconds ?? 0), EngineBounds.longestRetryAfterSeconds) * 1_000
         return .retry(afterMilliseconds: max(delay, asked))
     }
-
-    private static func doubled(_ first: Int, _ times: Int, _ cap: Int) -> Int { times >= 30 ? cap : min(first << times, cap) }
 }
