@@ -125,7 +125,7 @@ final class Field: Sendable {
         }
     }
 
-    init(_ type: ProtocolType, openErrors: [MessagingError] = [], attempts: Int = 0) throws {
+    init(_ type: ProtocolType, openErrors: [MessagingError] = [], attempts: Int? = nil) throws {
         folder = try TemporaryFolder()
         here = try Database.open(folder: folder.path("here.nightjar"), name: "here", options: DatabaseOptions())
         there = try Database.open(folder: folder.path("there.nightjar"), name: "there", options: DatabaseOptions())

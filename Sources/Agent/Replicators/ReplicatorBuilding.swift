@@ -57,8 +57,10 @@ package enum ReplicatorBuilding {
             name: settings.name.value, database: database, target: target.text,
             type: ReplicatorType(rawValue: settings.direction.rawValue) ?? .pushAndPull, isContinuous: settings.continuous,
             collections: collections,
+            // 0 is the default.
             retry: RetryMachine.Settings(
-                maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
+                maximumAttempts: settings.maxAttempts.value == 0 ? nil : settings.maxAttempts.value,
+                maximumWaitSeconds: settings.maxAttemptWaitTime.value == 0 ? nil : settings.maxAttemptWaitTime.value),
             autoPurge: settings.enableAutoPurge.value, limits: limits)
         configuration.remoteID = settings.remoteID?.value
         configuration.login = settings.authenticator.map(\.login) ?? ReplicatorAuthenticator.noLogin

@@ -8,17 +8,18 @@ import Interfaces
 /// when a connection is established.
 public struct RetryMachine: Sendable {
     public struct Settings: Sendable, Equatable {
-        /// Total number of attempts, including the first; 0 for the default, 1 for no retry.
-        public var maximumAttempts: Int
-        /// Longest delay in seconds; 0 for the default of 300.
+        /// Total number of attempts, including the first; nil for the default, 1 for no retry.
+        public var maximumAttempts: Int?
+        /// Longest delay in seconds.
         public var maximumWaitSeconds: Int
         /// First delay in seconds for a continuous replicator whose error needs intervention.
         public var blockedWaitSeconds = EngineBounds.blockedRetrySeconds
         public var maximumBlockedWaitSeconds = EngineBounds.longestBlockedRetrySeconds
 
-        public init(maximumAttempts: Int = 0, maximumWaitSeconds: Int = 0) {
+        /// - Parameter maximumWaitSeconds: nil for the default of 300.
+        public init(maximumAttempts: Int? = nil, maximumWaitSeconds: Int? = nil) {
             self.maximumAttempts = maximumAttempts
-            self.maximumWaitSeconds = maximumWaitSeconds
+            self.maximumWaitSeconds = maximumWaitSeconds ?? EngineBounds.longestRetrySeconds
         }
     }
 
@@ -42,10 +43,8 @@ public struct RetryMachine: Sendable {
     }
 
     public var maximumRetries: Int {
-        switch settings.maximumAttempts {
-        case 0: isContinuous ? .max : EngineBounds.oneShotRetries
-        default: settings.maximumAttempts - 1
-        }
+        if let attempts = settings.maximumAttempts { return attempts - 1 }
+        return isContinuous ? .max : EngineBounds.oneShotRetries
     }
 
     /// Documents were transferred, or there were none to transfer: the next failure starts again with the shortest delay.
@@ -53,7 +52,7 @@ public struct RetryMachine: Sendable {
 
     /// Something changed that may help: the next attempt counts as the first. Only a one-shot's attempts remain counted.
     public mutating func conditionsChanged() {
-        if isContinuous, settings.maximumAttempts == 0 { flowed() }
+        if isContinuous, settings.maximumAttempts == nil { flowed() }
     }
 
     /// A run ended with an error.
@@ -66,10 +65,9 @@ public struct RetryMachine: Sendable {
         guard retries < maximumRetries else { return .stop }
         retries += 1
         blockedRetries = error.isTransient ? 0 : blockedRetries + 1
-        let longest = settings.maximumWaitSeconds > 0 ? settings.maximumWaitSeconds : EngineBounds.longestRetrySeconds
         var delay: Int
         if error.isTransient {
-            delay = RetryDelay(first: 1, longest: longest).seconds(after: max(retries, setbacks))
+            delay = RetryDelay(first: 1, longest: settings.maximumWaitSeconds).seconds(after: max(retries, setbacks))
         } else {
             delay = RetryDelay(first: settings.blockedWaitSeconds, longest: settings.maximumBlockedWaitSeconds).seconds(after: blockedRetries - 1)
         }

@@ -90,7 +90,7 @@ struct ReplicateCommand: AsyncParsableCommand {
         replication.server = ServerAuthentication(pins: try pins(), acceptsOnlySelfSigned: selfSigned)
         replication.isContinuous = continuous
         replication.resets = reset
-        replication.maximumAttempts = maxAttempts == 0 && !continuous ? 3 : maxAttempts
+        replication.maximumAttempts = maxAttempts == 0 ? (continuous ? nil : 3) : maxAttempts
         replication.policies.folder = AgentSettings.embeddedDefault(data: nil, plugins: plugins).plugins?.value
         replication.policies.pushFilter = pushFilter
         replication.policies.pullFilter = pullFilter

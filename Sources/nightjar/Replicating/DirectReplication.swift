@@ -96,7 +96,7 @@ struct DirectReplication: Sendable {
     /// How a remote's TLS certificate is verified.
     var server = ServerAuthentication()
     /// See ``RetryMachine/Settings``.
-    var maximumAttempts = 0
+    var maximumAttempts: Int?
     private let environment = Environment.system
 
     init(source: Place, target: Place) {
