@@ -68,7 +68,7 @@ extension BLIPDialect {
         switch settlement {
         case .stored: reply(handle)
         case .alreadyHere: reply(handle, Self.noop)
-        case .kept(let reason): reply(handle, OutgoingReply(properties: [Property.kept: reason.rawValue]))
+        case .kept(let reason): reply(handle, OutgoingReply(properties: [Property.kept: reason.word]))
         case .refused(let error): refuse(handle, error.replyToPeer)
         }
     }

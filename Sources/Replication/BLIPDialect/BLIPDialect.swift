@@ -212,7 +212,7 @@ struct BLIPDialect: Dialect, ~Copyable {
                 if slots[trip.slot].style == .announce { events.append(.warn("the peer could not take \(trip.id): \(error)")) }
                 events.append(.revisionAnswered(trip, ReplicationError(reply: error, to: Profile.rev)))
             } else {
-                events.append(.revisionAnswered(trip, nil, kept: reply.properties[Property.kept].flatMap { KeptByPeer.Reason(rawValue: $0) }))
+                events.append(.revisionAnswered(trip, nil, kept: reply.properties[Property.kept].flatMap { KeptByPeer.Reason(word: $0) }))
             }
         case .subscription(let picks):
             guard let error = reply.error else { break }

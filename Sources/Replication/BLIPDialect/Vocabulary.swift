@@ -63,6 +63,23 @@ enum Property {
     static let kept = "kept"
 }
 
+/// Values of the property `kept`.
+extension KeptByPeer.Reason {
+    var word: String {
+        switch self {
+        case .rejected: "rejected"
+        case .held: "held"
+        case .blob: "blob"
+        case .size: "size"
+        }
+    }
+
+    init?(word: String) {
+        guard let reason = Self.allCases.first(where: { $0.word == word }) else { return nil }
+        self = reason
+    }
+}
+
 /// Whether a text means true as real peers spell it: LiteCore writes `1` or `true`, Sync Gateway `true`.
 func isTrue(_ text: String?) -> Bool {
     guard let text else { return false }

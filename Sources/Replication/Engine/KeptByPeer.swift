@@ -2,8 +2,7 @@ import Documents
 
 /// A revision that a pulling peer has accepted responsibility for without storing it. A Nightjar says so in its answer.
 public struct KeptByPeer: Sendable, Equatable {
-    /// Raw values are those on the wire.
-    public enum Reason: String, Sendable {
+    public enum Reason: CaseIterable, Sendable {
         /// The peer's pull filter rejected it.
         case rejected
         /// The peer's pull filter failed, and will be asked again.

@@ -129,7 +129,7 @@ extension PullAction {
         case .applyRemovals(let removals): "take away \(removals.map(\.id.text).joined(separator: " "))"
         case .settle(let handle, .stored): "settle \(handle.number)"
         case .settle(let handle, .alreadyHere): "settle \(handle.number) here"
-        case .settle(let handle, .kept(let reason)): "settle \(handle.number) \(reason.rawValue)"
+        case .settle(let handle, .kept(let reason)): "settle \(handle.number) \(reason)"
         case .settle(let handle, .refused(let error)): "settle \(handle.number) \(error.code)"
         case .decide(let ids): "decide \(ids.map(\.text).joined(separator: " "))"
         case .readHeld(let after): "held\(after.map { " \($0)" } ?? "")"
