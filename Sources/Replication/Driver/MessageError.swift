@@ -23,4 +23,7 @@ extension ReplicationError {
         self.init(domain: .http, code: error.code, message: error.message)
         exceedsLocalSize = error.exceedsLocalSize
     }
+
+    /// The store could not answer a question of the peer.
+    static let storeIsBusy = ReplicationError(MessageError.busy)
 }

@@ -43,7 +43,7 @@ enum PullEvent: Sendable {
     case started
     case listArrived(IncomingList)
     /// Answers ``PullAction/readList(_:)``.
-    case listRead(Result<ListRows, MessageError>)
+    case listRead(Result<ListRows, ReplicationError>)
     /// Answers ``PullAction/findMissing(_:named:)``.
     case missing([RevisionNeed])
     /// Answers ``PullAction/checkProposals(_:)``.
@@ -88,7 +88,7 @@ enum PullAction: Sendable {
     case checkProposals([Proposal])
     case answerChanges(AnswerHandle?, [ChangeAnswer])
     case answerProposals(AnswerHandle?, [ProposalAnswer], namesCurrent: Bool)
-    case refuseList(AnswerHandle?, MessageError)
+    case refuseList(AnswerHandle?, ReplicationError)
     case check(BatchID, [ReceivedRevision])
     case fetchBlobs(FetchID, CheckedRevision)
     /// Fetches the attachments of a revision whose body names them as the peer does.

@@ -91,7 +91,7 @@ struct PullMachine {
         case .missing(let needs): answer(needs, &actions)
         case .proposalsChecked(let verdicts): answer(verdicts, &actions)
         case .listFailed(let error):
-            actions.append(.refuseList(lists.finish()?.handle, .busy))
+            actions.append(.refuseList(lists.finish()?.handle, .storeIsBusy))
             if !settings.isPassive { actions.append(.fail(error)) }
         case .arrived(let revision): accept(revision, &actions)
         case .arrivedBodiless(let revision, let outcome):
@@ -173,13 +173,13 @@ struct PullMachine {
     // MARK: - Lists
 
     private mutating func accept(_ list: IncomingList, _ actions: inout [PullAction]) {
-        do throws(MessageError) { try lists.append(list) } catch { refuseList(list.handle, error, &actions) }
+        do throws(ReplicationError) { try lists.append(list) } catch { refuseList(list.handle, error, &actions) }
     }
 
-    private func refuseList(_ handle: AnswerHandle?, _ error: MessageError, _ actions: inout [PullAction]) {
+    private func refuseList(_ handle: AnswerHandle?, _ error: ReplicationError, _ actions: inout [PullAction]) {
         actions.append(.refuseList(handle, error))
         // An unanswered list would leave a gap in what was pulled.
-        if !settings.isPassive { actions.append(.fail(ReplicationError(error))) }
+        if !settings.isPassive { actions.append(.fail(error)) }
     }
 
     private mutating func accept(_ rows: ListRows, _ actions: inout [PullAction]) {
@@ -202,7 +202,7 @@ struct PullMachine {
                 case .another: why = "stands for two documents"
                 case .unknown: why = "came again, for document \(told.id), before what it stands for is done"
                 }
-                return refuseList(lists.finish()?.handle, .bad("sequence \(sequence) of the peer \(why)"), &actions)
+                return refuseList(lists.finish()?.handle, .malformed("sequence \(sequence) of the peer \(why)"), &actions)
             }
             counts.total += UInt64(rows.count)
             var offers: [RevisionOffer] = []

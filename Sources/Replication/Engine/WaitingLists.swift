@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 import NIOCore
 
 /// The peer's change lists that are not answered yet. They are parsed and answered one by one, in order; leaving a list unanswered is what slows a
@@ -28,13 +29,13 @@ struct WaitingLists {
         if case .asking(let list, let rows) = current { (list, rows) } else { nil }
     }
 
-    /// - Throws: ``MessageError`` if the peer sends many more lists than it may have unanswered.
-    mutating func append(_ list: IncomingList) throws(MessageError) {
+    /// - Throws: ``ReplicationError`` if the peer sends many more lists than it may have unanswered.
+    mutating func append(_ list: IncomingList) throws(ReplicationError) {
         let size = HeldBytes.list(list)
         if waiting.count >= limits.maximumWaitingChangeLists
             || !waiting.isEmpty && bytes + size > limits.maximumWaitingChangeListBytes
         {
-            throw .notNow(
+            throw .busy(
                 "\(waiting.count) change lists with \(bytes) bytes wait already; max_waiting_change_lists is "
                     + "\(limits.maximumWaitingChangeLists), max_waiting_change_list_bytes \(limits.maximumWaitingChangeListBytes)")
         }

@@ -148,10 +148,10 @@ import Testing
         // What follows would be pulled, and the checkpoint would pass what the list had.
         var pull = PullRun()
         pull.on(.listArrived(offeredList))
-        #expect(pull.on(.listRead(.failure(.bad("no JSON")))) == ["refuse 400", "fail"])
+        #expect(pull.on(.listRead(.failure(.malformed("no JSON")))) == ["refuse 400", "fail"])
         var passive = PullRun(passive: true)
         passive.on(.listArrived(offeredList))
-        #expect(passive.on(.listRead(.failure(.bad("no JSON")))) == ["refuse 400"])
+        #expect(passive.on(.listRead(.failure(.malformed("no JSON")))) == ["refuse 400"])
         #expect(passive.machine.isDrained)
     }
 

@@ -21,7 +21,7 @@ struct ListReader {
         let slot = link.slot
         guard looks < DriverBounds.listRoomChecks else {
             let message = "no memory for a list of \(list.body.readableBytes) bytes within limits.memory (\(session.memory.limit)); come back later"
-            return session.tell(link, pull: .listRead(.failure(MessageError(code: 503, message: message))))
+            return session.tell(link, pull: .listRead(.failure(.busy(message))))
         }
         session.later(milliseconds: DriverBounds.listRoomMilliseconds) { $0.lists.readWhenItFits(list, $0.links[slot], looks: looks + 1) }
     }
@@ -35,13 +35,13 @@ struct ListReader {
     /// Long lists are parsed elsewhere: megabytes of JSON must not block the other connections of an event loop.
     private func readNow(_ list: IncomingList, _ link: CollectionLink, _ room: MemoryBudget.Reservation?) {
         let (slot, isPassive, naming, limits) = (link.slot, session.isPassive, session.naming, session.limits)
-        @Sendable func rows() -> Result<ListRows, MessageError> {
+        @Sendable func rows() -> Result<ListRows, ReplicationError> {
             let bytes = [UInt8](list.body.readableBytesView)
             return Result { () throws(MessageError) in
                 isPassive
                     ? .proposed(try ChangeRows.readProposals(bytes, naming: naming, limits: limits))
                     : .offered(try ChangeRows.readChanges(bytes, naming: naming, limits: limits))
-            }
+            }.mapError { ReplicationError($0) }
         }
         if list.body.readableBytes <= session.limits.inlineListBytes { return session.tell(link, pull: .listRead(rows())) }
         session.ask(atLength: true) { rows() } then: { session, rows in

@@ -38,7 +38,7 @@ struct PullActions {
         case .answerChanges(let handle, let answers): session.dialect.answer(handle, changes: answers)
         case .answerProposals(let handle, let answers, let namesCurrent):
             session.dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent, refusal: session.pushRefusalReason)
-        case .refuseList(let handle, let error): session.dialect.refuse(handle, error)
+        case .refuseList(let handle, let error): session.dialect.refuse(handle, error.replyToPeer)
         case .check(let batch, let revisions):
             let unusualKeys = session.database.unusualKeys
             let (unchecked, memory) = (UncheckedRevisions(revisions), session.memory)
