@@ -28,9 +28,6 @@ struct RemovalOutcome: Sendable {
     var removal: Removal
     var end: End
 
-    static let keptByFilter = "the pull filter keeps it"
-    static let keptForEdit = "an edit made here has not reached the remote, and would be lost; nightjar doc purge removes it"
-
     /// The event for the replicator's listeners. If the pull filter keeps the document, that is reported as a refused removal.
     func event(_ collection: CollectionName) -> DocumentEvent? {
         var event = DocumentEvent(id: removal.id, collection: collection, direction: .pull)
@@ -46,22 +43,5 @@ struct RemovalOutcome: Sendable {
         case .failed(let failure): event.error = ReplicationError(failure)
         }
         return event
-    }
-
-    /// The list entry of a document that stayed; nil for one that did not stay.
-    func orphan(_ remote: RemoteID, _ revision: RevisionID?, filter: (any DocumentFilter)?) -> Exclusion? {
-        var row = Exclusion(
-            remote: remote, direction: .access, kind: .orphaned, id: removal.id, remoteSequence: removal.sequence?.json ?? "",
-            revision: revision)
-        switch end {
-        case .purged, .absent: return nil
-        case .kept: row.error = "the replicator does not purge it (enable_auto_purge, document_ids)"
-        case .edited: row.error = Self.keptForEdit
-        case .rejected(let plugin):
-            (row.plugin, row.version) = (plugin, filter?.version ?? "")
-            row.error = Self.keptByFilter
-        case .failed(let failure): (row.plugin, row.version, row.error) = (failure.plugin, failure.version, failure.message)
-        }
-        return row
     }
 }
