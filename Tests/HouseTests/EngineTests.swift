@@ -14,7 +14,8 @@ struct EngineTests {
         ("flags", "Sources/Replication/BLIPDialect"), ("JSON", "Sources/Replication/BLIPDialect"), ("LegacyAttachments", "Sources/Replication/BLIPDialect"),
         ("BLIP", "Sources/Replication/BLIPDialect"), ("HTTP", "Sources/Replication/CouchDialect"),
         (".generation >", "Sources/Replication/Driver/VersionNames.swift"), ("RevisionTree", "Sources/Replication/Driver/VersionNames.swift"),
-        ("VersionVector(", "Sources/Replication/Driver/VersionNames.swift"),
+        ("VersionVector(", "Sources/Replication/Driver/VersionNames.swift"), (".json", "Sources/Replication/Checkpoints/CheckpointBody.swift"),
+        ("MessageError", "Sources/Replication/Driver/MessageError.swift"), ("Exclusion(", "Sources/Replication/Driver"),
     ]
 
     @Test("Its code does not mention one")

@@ -10,6 +10,9 @@ public struct RemoteSequence: Hashable, Sendable, CustomStringConvertible {
     /// The number, if the sequence is a plain number.
     public var integer: UInt64? { UInt64(json) }
     public var description: String { json }
+
+    /// Memory that it takes beyond the value itself, in bytes.
+    var heldBytes: Int { HeldBytes.text(json) }
 }
 
 /// The content of a replicator's checkpoint: how far the push and the pull have come.

@@ -29,7 +29,7 @@ struct FeedEntry: Sendable {
 
     /// Memory it holds, in bytes.
     var bytes: Int {
-        MemoryLayout<Self>.stride + (id.map { HeldBytes.text($0.text) } ?? 0) + HeldBytes.text(sequence.json) + HeldBytes.text(before)
+        MemoryLayout<Self>.stride + (id.map { HeldBytes.text($0.text) } ?? 0) + sequence.heldBytes + HeldBytes.text(before)
             + leaves.reduce(0) { $0 + MemoryLayout<RevisionID>.stride + HeldBytes.text($1.text) }
     }
 }

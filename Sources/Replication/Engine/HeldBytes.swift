@@ -43,7 +43,7 @@ enum HeldBytes {
         _ branches: PeerBranches?
     ) -> Int {
         var bytes = revision + text(id.text) + text(version.text) + history.heldBytes + versions(offeredBefore)
-        if let sequence { bytes += text(sequence.json) }
+        if let sequence { bytes += sequence.heldBytes }
         // The leaves of a document share the set of them, so each counts as one element of it.
         if let branches { bytes += (branches.others.first.map { Self.version + text($0.text) } ?? 0) + versions(branches.ended) }
         return bytes
@@ -54,7 +54,7 @@ enum HeldBytes {
         var bytes = request + list.body.storageCapacity
         switch list.rows {
         case .offered(let rows)?:
-            for case .row(let each) in rows { bytes += row + text(each.sequence.json) + text(each.id.text) + text(each.revision.text) }
+            for case .row(let each) in rows { bytes += row + each.sequence.heldBytes + text(each.id.text) + text(each.revision.text) }
         case .proposed(let rows)?:
             for case .row(let each) in rows {
                 bytes += row + text(each.id.text) + text(each.revision.text) + (each.parent.map { text($0.text) } ?? 0) + vector(each.vector)

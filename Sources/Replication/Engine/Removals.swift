@@ -1,5 +1,4 @@
 import Documents
-import DocumentStore
 import Interfaces
 
 /// A document to which the peer revoked our access.

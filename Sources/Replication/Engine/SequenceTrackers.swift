@@ -152,8 +152,8 @@ public struct RemoteSequenceTracker: Sendable {
         if places.isEmpty, rows.count > EngineBounds.spareSlots { (rows, free) = ([], []) } else { free.append(place) }
     }
 
-    private static func bytes(_ sequence: RemoteSequence) -> Int { HeldBytes.openRow + HeldBytes.text(sequence.json) }
-    private static func bytesBehind(_ sequence: RemoteSequence) -> Int { HeldBytes.text(sequence.json) }
+    private static func bytes(_ sequence: RemoteSequence) -> Int { HeldBytes.openRow + sequence.heldBytes }
+    private static func bytesBehind(_ sequence: RemoteSequence) -> Int { sequence.heldBytes }
 
     /// The last sequence before the earliest open one.
     public var completedThrough: RemoteSequence? { reached }
