@@ -15,6 +15,24 @@ extension ReplicationError {
     }
 }
 
+extension MessageError {
+    /// LiteCore's number and words.
+    static func unknownFilter(_ filter: String) -> MessageError {
+        MessageError(domain: "LiteCore", code: 19, message: "Filtering not supported (\(filter.prefix(60)))")
+    }
+}
+
+extension Withdrawal {
+    var code: Int { self == .isNotOpen ? 403 : 404 }
+
+    var text: String {
+        switch self {
+        case .isNotOpen: "the document is no longer open to this peer"
+        case .wasDropped: "the revision was dropped for another one, which comes next"
+        }
+    }
+}
+
 extension ReplicationError {
     /// The peer announces, with a reason, that it accepts nothing from us.
     init(refusingAll why: String) {

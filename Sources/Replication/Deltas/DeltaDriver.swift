@@ -232,7 +232,7 @@ struct DeltaDriver {
     }
 
     private static func noMemory(_ revision: ReceivedRevision, _ limit: Int) -> MessageError {
-        MessageError(code: 422, message: "no memory for a delta within limits.memory (\(limit)), send document \(revision.id) in full")
+        .needsWhole("no memory for a delta within limits.memory (\(limit)), send document \(revision.id) in full")
     }
 
     private func accept(_ result: Result<[AppliedDelta], any Error>, _ revisions: [ReceivedRevision], _ link: CollectionLink) {
@@ -242,7 +242,7 @@ struct DeltaDriver {
             link.incomingDeltas.end(applied.count)
         case .failure(let error):
             session.logger.error("the bases of deltas cannot be read: \(error)")
-            for revision in revisions { refuse(revision, MessageError(code: 422, message: "send document \(revision.id) in full"), link) }
+            for revision in revisions { refuse(revision, .needsWhole("send document \(revision.id) in full"), link) }
             link.incomingDeltas.end(revisions.count)
         }
         session.touch(link)

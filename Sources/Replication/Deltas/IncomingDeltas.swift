@@ -70,7 +70,7 @@ enum AppliedDelta: Sendable {
         if case .tooLarge = answer { throw tooLarge(revision, limits) }
         // The peer must not learn whether the base is missing, or just not accessible to it.
         guard case .base(let base) = consume answer, !revision.isDeleted else {
-            throw MessageError(code: 422, message: "the delta's base is not here, send document \(revision.id) in full")
+            throw .needsWhole("the delta's base is not here, send document \(revision.id) in full")
         }
         guard revision.body.readableBytes <= limits.maximumDeltaBodyBytes else {
             throw tooLarge(revision, limits)
@@ -83,12 +83,12 @@ enum AppliedDelta: Sendable {
                 ? try LegacyAttachments.add(to: base, generation: revision.deltaSource?.generation ?? 0) : base
             return try JSONDelta.apply(delta, to: old, limit: limits.maximumDocumentBytes)
         } catch {
-            throw MessageError(code: 422, message: "\(error); send document \(revision.id) in full")
+            throw .needsWhole("\(error); send document \(revision.id) in full")
         }
     }
     private static func tooLarge(_ revision: ReceivedRevision, _ limits: ReplicationLimits) -> MessageError {
-        MessageError(
-            code: 422, message: "a delta and its base have up to max_delta_body_bytes (\(limits.maximumDeltaBodyBytes)), send document \(revision.id) in full")
+        .needsWhole(
+            "a delta and its base have up to max_delta_body_bytes (\(limits.maximumDeltaBodyBytes)), send document \(revision.id) in full")
     }
 }
 

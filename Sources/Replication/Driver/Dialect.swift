@@ -96,17 +96,10 @@ protocol Dialect: ~Copyable {
 
 /// Why a revision is not sent although the peer wants it.
 enum Withdrawal: Sendable {
+    /// The peer may not see the document any more.
     case isNotOpen
+    /// Another revision of the document comes next.
     case wasDropped
-
-    var code: Int { self == .isNotOpen ? 403 : 404 }
-
-    var text: String {
-        switch self {
-        case .isNotOpen: "the document is no longer open to this peer"
-        case .wasDropped: "the revision was dropped for another one, which comes next"
-        }
-    }
 }
 
 /// What we want from a peer's changes.

@@ -62,12 +62,12 @@ struct DialectEvents {
         note(event, link)
         switch event {
         case .listArrived(let list) where !session.isPassive && !link.pull.isSubscribed:
-            session.dialect.refuse(list.handle, MessageError(code: 403, message: "nothing was subscribed to here"))
+            session.dialect.refuse(list.handle, .forbidden("nothing was subscribed to here"))
         case .arrived(let revision):
             if let refusal = refusal(of: revision, link) {
                 session.dialect.refuse(revision.replyTo, refusal)
-                let error = ReplicationError(domain: .http, code: refusal.code, message: refusal.message)
-                session.tell(link, pull: .arrivalRefused(revision.sequence, revision.id, error, isFinal: refusal.code != 503))
+                let error = ReplicationError(refusal)
+                session.tell(link, pull: .arrivalRefused(revision.sequence, revision.id, error, isFinal: !error.isBusy))
             } else if revision.deltaSource != nil {
                 session.deltas.takeDelta(revision, link)
             } else {
@@ -87,15 +87,14 @@ struct DialectEvents {
     }
 
     private func refusal(of revision: ReceivedRevision, _ link: CollectionLink) -> MessageError? {
-        if let why = session.pushRefusalReason { return MessageError(code: 403, message: why) }
-        if !session.isPassive, !link.pull.isSubscribed { return MessageError(code: 403, message: "nothing was subscribed to here") }
+        if let why = session.pushRefusalReason { return .forbidden(why) }
+        if !session.isPassive, !link.pull.isSubscribed { return .forbidden("nothing was subscribed to here") }
         guard session.accounts.isOverfull else { return nil }
-        return MessageError(
-            code: 503,
-            message: "more revisions wait to be stored than max_buffered_rev_bytes (\(session.limits.maximumBufferedRevisionBytes)) allows")
+        return .notNow(
+            "more revisions wait to be stored than max_buffered_rev_bytes (\(session.limits.maximumBufferedRevisionBytes)) allows")
     }
 
     private func refuseCollection(_ handle: AnswerHandle?) {
-        session.dialect.refuse(handle, MessageError(code: 403, message: "the default collection is not open to this peer"))
+        session.dialect.refuse(handle, .forbidden("the default collection is not open to this peer"))
     }
 }

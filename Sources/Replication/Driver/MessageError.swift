@@ -10,6 +10,17 @@ struct MessageError: Error, Sendable {
 
     static func bad(_ message: String) -> MessageError { MessageError(code: 400, message: message) }
 
+    static func forbidden(_ message: String) -> MessageError { MessageError(code: 403, message: message) }
+
+    static func missing(_ message: String) -> MessageError { MessageError(code: 404, message: message) }
+
+    static func conflict(_ message: String) -> MessageError { MessageError(code: 409, message: message) }
+
+    static func tooLarge(_ message: String) -> MessageError { MessageError(code: 413, message: message) }
+
+    /// A delta that cannot be applied here: the peer sends the whole document.
+    static func needsWhole(_ message: String) -> MessageError { MessageError(code: 422, message: message) }
+
     /// The peer should retry: 503 is the one status that every client survives and retries.
     static func notNow(_ message: String) -> MessageError { MessageError(code: 503, message: message) }
 

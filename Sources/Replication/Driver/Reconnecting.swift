@@ -32,7 +32,7 @@ final class Reconnecting {
         guard !session.hasEnded else { return }
         needsReconnect = true
         session.logger.notice("\(message)")
-        session.finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
+        session.finish(.reconnects, error: .busy(message), closeCode: 4001, reason: message)
     }
 
     /// With revision ids, the two sides do not learn each other's versions, and each assigns one of its own to the other's revisions. If the database
@@ -51,7 +51,7 @@ final class Reconnecting {
         guard case .active(let active) = session.role else { return session.finish(error: nil, closeCode: 4001, reason: message) }
         guard active.replicator.isContinuous else { return }
         session.logger.notice("\(message)")
-        session.finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
+        session.finish(.reconnects, error: .busy(message), closeCode: 4001, reason: message)
     }
 
     /// Checks in a few seconds whether there is room for this many bytes.

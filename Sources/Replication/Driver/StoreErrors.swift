@@ -20,7 +20,7 @@ extension ReplicationError {
 
     /// The reply to a peer whose revision is not accepted. If there is no space for it, the peer keeps it and retries.
     var replyToPeer: MessageError {
-        if isOutOfSpace { return MessageError(code: 503, message: "there is no room for the document now") }
+        if isOutOfSpace { return .notNow("there is no room for the document now") }
         if domain == .store { return .notNow("the document cannot be taken now") }
         return MessageError(code: domain == .http ? code : 400, message: message)
     }

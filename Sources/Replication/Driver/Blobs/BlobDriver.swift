@@ -137,8 +137,8 @@ final class BlobDriver {
     private func failTransfer(_ transfer: BlobTransfer, _ error: any Error) {
         let failure: ReplicationError
         switch error as? StoreError {
-        case .blobDigestMismatch?, .blobLengthMismatch?: failure = ReplicationError(domain: .http, code: 400, message: "\(error)")
-        case .blobTooLarge?: failure = ReplicationError(domain: .http, code: 413, message: "\(error)")
+        case .blobDigestMismatch?, .blobLengthMismatch?: failure = .malformed("\(error)")
+        case .blobTooLarge?: failure = .tooLarge("\(error)")
         case .diskFull?: failure = ReplicationError(store: error)
         default:
             // A disk error or too many open files: temporary, and must not cost the peer its edit.

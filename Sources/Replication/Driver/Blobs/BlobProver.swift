@@ -14,8 +14,8 @@ struct BlobProver {
             let (accounts, account) = session.proofs.proofAccount
             guard accounts.allows(digest, bytes: making.size, to: account, at: session.environment.time.monotonicNanoseconds()) else {
                 let limits = session.limits
-                session.dialect.refuse(handle, MessageError(
-                    code: 503, message: "more proofs of one blob were asked for than proof_bytes (\(limits.proofBytes)) and "
+                session.dialect.refuse(handle, .notNow(
+                    "more proofs of one blob were asked for than proof_bytes (\(limits.proofBytes)) and "
                         + "proof_bytes_per_second (\(limits.proofBytesPerSecond)) allow"))
                 return session.tell(blobs: .served(handle))
             }

@@ -33,7 +33,7 @@ struct BlobServing {
     }
 
     private func refuse(_ request: BlobRequest) {
-        session.dialect.refuse(request.handle, MessageError(code: 403, message: "Attachment's doc not being synced"))
+        session.dialect.refuse(request.handle, .forbidden("Attachment's doc not being synced"))
         session.tell(blobs: .served(request.handle))
     }
 
@@ -81,10 +81,10 @@ struct BlobServing {
     private func refuse(_ handle: AnswerHandle, _ digest: BlobDigest, _ error: any Error) {
         if let fault = ReplicationError(ownBlob: error) { session.blobs.files.lent.note(digest, fault) }
         switch error as? StoreError {
-        case .blobMissing?: session.dialect.refuse(handle, MessageError(code: 404, message: "no such blob: \(digest)"))
+        case .blobMissing?: session.dialect.refuse(handle, .missing("no such blob: \(digest)"))
         // Refused like a missing blob: the document waits at the peer, and nothing else does. Locally, the store has already logged the error, naming
         // the file.
-        case let altered? where altered.isAlteredBlob: session.dialect.refuse(handle, MessageError(code: 404, message: altered.peerMessage))
+        case let altered? where altered.isAlteredBlob: session.dialect.refuse(handle, .missing(altered.peerMessage))
         default:
             session.log(error)
             session.dialect.refuse(handle, .busy)

@@ -82,16 +82,16 @@ struct PassiveService {
         if let filter = subscription.filter { channels = try selectedChannels(filter, subscription.channels) }
         // A one-shot subscription may be followed by another, as Couchbase Lite does.
         if let running = link.push, running.settings.isContinuous {
-            throw MessageError(code: 409, message: "this collection has a subscription already")
+            throw .conflict("this collection has a subscription already")
         }
         guard session.dialect.awaitedReplies < session.limits.revisionsInFlight else {
-            throw MessageError(
-                code: 503, message: "not answered: \(Plural.count(session.dialect.awaitedReplies, "revision")) of earlier subscriptions; revs_in_flight is \(session.limits.revisionsInFlight)")
+            throw .notNow(
+                "not answered: \(Plural.count(session.dialect.awaitedReplies, "revision")) of earlier subscriptions; revs_in_flight is \(session.limits.revisionsInFlight)")
         }
         let subscribed = subscription.documentIDs.map(HeldBytes.ids) ?? 0
         // Unlike data in flight, it stays for as long as the peer is connected.
         guard subscribed == 0 || session.memory.hasRoom(for: subscribed) else {
-            throw MessageError(code: 503, message: "no memory for \(subscription.documentIDs?.count ?? 0) docIDs within limits.memory (\(session.memory.limit)); come back later")
+            throw .notNow("no memory for \(subscription.documentIDs?.count ?? 0) docIDs within limits.memory (\(session.memory.limit)); come back later")
         }
         endPush(link)
         link.subscribedBytes = subscribed
@@ -175,12 +175,12 @@ struct PassiveService {
     /// The channels of `filter: sync_gateway/bychannel`.
     private func selectedChannels(_ filter: String, _ names: String?) throws(MessageError) -> [String] {
         guard session.channelPeer != nil, filter == ChannelSelection.filter else {
-            throw MessageError(domain: "LiteCore", code: 19, message: "Filtering not supported (\(filter.prefix(60)))")
+            throw .unknownFilter(filter)
         }
         let channels = ChannelSelection.names(names ?? "")
         guard !channels.isEmpty else { throw .bad("the filter \(ChannelSelection.filter) needs the property channels, names with commas between") }
         guard channels.count <= session.limits.maximumChannels else {
-            throw MessageError(code: 413, message: "subChanges names \(channels.count) channels, max_channels is \(session.limits.maximumChannels)")
+            throw .tooLarge("subChanges names \(channels.count) channels, max_channels is \(session.limits.maximumChannels)")
         }
         return channels
     }

@@ -58,7 +58,7 @@ final class PeerQuestions {
                 $0.questions.served()
             } failed: { session, error in
                 guard case StoreError.checkpointConflict? = error as? StoreError else { return session.questions.storeFailed(handle, error) }
-                session.dialect.refuse(handle, MessageError(code: 409, message: "the checkpoint was changed meanwhile"))
+                session.dialect.refuse(handle, .conflict("the checkpoint was changed meanwhile"))
                 session.questions.served()
             }
         case .collections(let handle, let ids, let found):
@@ -119,7 +119,7 @@ final class PeerQuestions {
     private func waitForRoom(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, looks: Int) {
         guard looks < DriverBounds.answerRoomChecks else {
             let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
-            session.dialect.refuse(handle, MessageError(code: 503, message: message))
+            session.dialect.refuse(handle, .notNow(message))
             return served()
         }
         session.later(milliseconds: DriverBounds.answerRoomMilliseconds) { session in
@@ -142,7 +142,7 @@ final class PeerQuestions {
         let bytes = waiting.bytes + request.bytes
         guard bytes <= DriverBounds.smallRequestBytes || session.memory.hasRoom(for: bytes) else {
             let message = "no memory for requests of \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
-            return session.dialect.refuse(handle, MessageError(code: 503, message: message))
+            return session.dialect.refuse(handle, .notNow(message))
         }
         waiting.append(request)
     }
