@@ -98,6 +98,7 @@ private enum SourceCodes {
         let tls = try text("Sources/Transport/Security/TLSErrors.swift")
         for match in tls.matches(of: /case \.[a-zA-Z, .]+: ([0-9]+)/) { codes.insert("tls/\(match.1)") }
         for match in try text("Sources/Replication/Driver/StoreErrors.swift").matches(of: /code = ([0-9]+)/) { codes.insert("store/\(match.1)") }
+        for match in try text("Sources/Replication/Driver/CloseCode.swift").matches(of: /UInt16 = ([0-9]+)/) { codes.insert("websocket/\(match.1)") }
         return codes.union(["exit/0", "exit/1", "exit/64", "exit/75", "exit/78"])
     }
 

@@ -41,8 +41,8 @@ struct DialectEvents {
         case .wantsMore(let handle): session.serving.supply(handle)
         case .failed(let error, let wantsLegacy):
             guard wantsLegacy else { return session.fail(error) }
-            session.finish(.wantsLegacy, error: error, closeCode: 1000, reason: "")
-        case .cannotSelectDocuments(let error): session.finish(.selectsLocally, error: error, closeCode: 1000, reason: "")
+            session.finish(.wantsLegacy, error: error, closeCode: CloseCode.normal, reason: "")
+        case .cannotSelectDocuments(let error): session.finish(.selectsLocally, error: error, closeCode: CloseCode.normal, reason: "")
         case .refuse(let handle, let error): session.dialect.refuse(handle, error)
         case .parseElsewhere(let body, let read): session.accounts.parseElsewhere(body, read)
         case .warn(let message): session.logger.notice("\(message)", metadata: ["peer": "\(session.transport.peerDescription)"])

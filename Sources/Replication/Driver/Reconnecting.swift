@@ -32,7 +32,7 @@ final class Reconnecting {
         guard !session.hasEnded else { return }
         needsReconnect = true
         session.logger.notice("\(message)")
-        session.finish(.reconnects, error: .busy(message), closeCode: 4001, reason: message)
+        session.finish(.reconnects, error: .busy(message), closeCode: CloseCode.comeBack, reason: message)
     }
 
     /// With revision ids, the two sides do not learn each other's versions, and each assigns one of its own to the other's revisions. If the database
@@ -48,10 +48,10 @@ final class Reconnecting {
 
     private func renewForVersions() {
         let message = "reconnecting: this database identifies revisions by versions from now on"
-        guard case .active(let active) = session.role else { return session.finish(error: nil, closeCode: 4001, reason: message) }
+        guard case .active(let active) = session.role else { return session.finish(error: nil, closeCode: CloseCode.comeBack, reason: message) }
         guard active.replicator.isContinuous else { return }
         session.logger.notice("\(message)")
-        session.finish(.reconnects, error: .busy(message), closeCode: 4001, reason: message)
+        session.finish(.reconnects, error: .busy(message), closeCode: CloseCode.comeBack, reason: message)
     }
 
     /// Checks in a few seconds whether there is room for this many bytes.

@@ -139,7 +139,7 @@ final class SessionAccounts {
             // Not 1013, after which Couchbase Lite stops permanently.
             // A CLOSE frame would queue behind what the socket does not take, keeping all of that in memory unaccounted for.
             let isStuck = !session.transport.isWritable
-            session.finish(error: evictionError(message), closeCode: isStuck ? nil : 4001, reason: message)
+            session.finish(error: evictionError(message), closeCode: isStuck ? nil : CloseCode.comeBack, reason: message)
             if isStuck { session.transport.drop() }
         case .crowded, .free:
             for link in session.links where link.push != nil { session.tell(link, push: .throttled(now == .crowded)) }

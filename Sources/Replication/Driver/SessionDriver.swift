@@ -272,7 +272,7 @@ final class SessionDriver {
         if isPassive || failure.domain == .store { log(error, "\(failure)") } else { logger.debug("\(failure)") }
         // An error of a listener's own store is no reason for its peers to stop permanently, as they do after 4002.
         let mayReconnect = failure.isTransient || isPassive && failure.domain == .store
-        finish(error: failure, closeCode: mayReconnect ? 4001 : 4002, reason: failure.reasonForPeer)
+        finish(error: failure, closeCode: mayReconnect ? CloseCode.comeBack : CloseCode.stayAway, reason: failure.reasonForPeer)
     }
 
     /// A closed database is not an error: the agent is stopping, or its configuration changed.
@@ -289,7 +289,7 @@ final class SessionDriver {
             return intake.receiveLater()
         }
         // Like Couchbase Lite, treat an unexpected 1000 from the peer as 1001: the peer went away.
-        let code = end.code == 1000 ? 1001 : end.code
+        let code = end.code == CloseCode.normal ? CloseCode.goingAway : end.code
         var error = ReplicationError(domain: .websocket, code: Int(code), message: end.sentence)
         // The peer has spoken the protocol correctly before, so bytes were corrupted in transit: a broken connection, not a wrong target.
         if life == .running, [1002, 1003, 1007].contains(error.code) { error.isTransient = true }

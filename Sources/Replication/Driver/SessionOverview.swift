@@ -35,7 +35,7 @@ final class SessionOverview {
             {
                 session.reports.reportRefusals()
                 let behind = session.reports.refusals.behind
-                return session.finish(behind == nil ? .complete : .over, error: behind, closeCode: 1000, reason: "")
+                return session.finish(behind == nil ? .complete : .over, error: behind, closeCode: CloseCode.normal, reason: "")
             }
         }
         guard !session.hasEnded else { return }

@@ -17,7 +17,7 @@ extension Replicator {
             ($0.error, $0.retryInSeconds) = (nil, nil)
         }
         pause.end()
-        for session in sessions { await session.stop(code: 1001, reason: "suspended") }
+        for session in sessions { await session.stop(code: CloseCode.goingAway, reason: "suspended") }
         return true
     }
 
@@ -64,7 +64,7 @@ extension Replicator {
         // Remembered until the run of this connection has ended.
         pause.end()
         for session in open {
-            await session.stop(code: 1001, reason: reason, error: ReplicationError(domain: .websocket, code: 1006, message: reason))
+            await session.stop(code: CloseCode.goingAway, reason: reason, error: ReplicationError(domain: .websocket, code: 1006, message: reason))
         }
     }
 

@@ -113,7 +113,7 @@ struct BlobServing {
             // A reply cannot be taken back, and the peer would treat a truncated one as final. With this code it asks again, and a blob damaged since
             // it was verified is then refused. The actual error contains the file's path and is not sent to the peer.
             session.log(error)
-            session.fail(ReplicationError(domain: .websocket, code: 4001, message: "a blob in transfer can no longer be read; come back later"))
+            session.fail(ReplicationError(domain: .websocket, code: Int(CloseCode.comeBack), message: "a blob in transfer can no longer be read; come back later"))
         }
     }
 }
