@@ -4,11 +4,20 @@ import Interfaces
 
 /// A document that a filter kept back, or that the peer refused.
 struct KeptBack: Sendable {
+    enum Cause: Sendable {
+        /// The filter rejected it.
+        case rejected
+        /// The filter could not decide.
+        case failed(PolicyFailure)
+        /// The peer refused it, or it cannot be sent completely.
+        case refused(ReplicationError)
+    }
+
     var document: OutgoingDocument
-    /// Nil if the filter rejected it, or if it was the peer that refused it.
-    var failure: PolicyFailure?
-    /// The peer's refusal, if there was one.
-    var refusal: ReplicationError?
+    var cause: Cause
+
+    var failure: PolicyFailure? { if case .failed(let failure) = cause { failure } else { nil } }
+    var refusal: ReplicationError? { if case .refused(let error) = cause { error } else { nil } }
 }
 
 /// A page whose visible documents are being judged by the filter.
@@ -56,7 +65,7 @@ struct Judgement {
             case .replace(let body):
                 document.replaceBody(body)
                 passed.append(document)
-            case .reject: kept.append(KeptBack(document: document, failure: nil))
+            case .reject: kept.append(KeptBack(document: document, cause: .rejected))
             case .failed(let failure) where style == .announce:
                 let found = Undecided(
                     document: document, stall: .init(id: document.id, version: document.version, failure: failure),
@@ -66,7 +75,7 @@ struct Judgement {
                     return
                 }
                 undecided.append(found)
-            case .failed(let failure): kept.append(KeptBack(document: document, failure: failure))
+            case .failed(let failure): kept.append(KeptBack(document: document, cause: .failed(failure)))
             }
             position = position?.behind(document)
         }

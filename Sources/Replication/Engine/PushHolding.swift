@@ -26,7 +26,7 @@ extension PushMachine {
         guard case .sent(var document)? = ledger.phase(of: id) else { return }
         document.judgedBy = version
         guard settings.style == .announce, let failure, held.room > 0 else {
-            return keepBack([KeptBack(document: document, failure: failure)], &actions)
+            return keepBack([KeptBack(document: document, cause: failure.map { .failed($0) } ?? .rejected)], &actions)
         }
         ledger.finish(id)
         let stall = FeedReader.Stall(id: id, version: document.version, failure: failure)

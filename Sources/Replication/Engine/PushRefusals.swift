@@ -64,7 +64,7 @@ extension PushMachine {
         hasKeptBack = true
         if error.isOfOwnBlob { ownBlobs.note(document) }
         refused.note(document)
-        actions.append(.list([KeptBack(document: document, refusal: error)]))
+        actions.append(.list([KeptBack(document: document, cause: .refused(error))]))
     }
 
     mutating func accept(pulled revisions: [(DocumentID, Version)], _ actions: inout [PushAction]) {
