@@ -6,8 +6,10 @@ import Interfaces
 struct Insertion: Sendable {
     enum End: Sendable {
         case stored(InsertOutcome)
-        /// A filter or the sync function rejected it, or could not decide; `isListed`: it waits here for another version of the policy.
-        case keptBack(PolicyFailure?, reason: String, isListed: Bool)
+        /// A filter or the sync function rejected it; `isListed`: it waits here for another version of the policy.
+        case rejected(reason: String, isListed: Bool)
+        /// A filter or the sync function could not decide; likewise.
+        case undecided(PolicyFailure, isListed: Bool)
         /// It is too large, or a blob of it cannot be obtained; it is on the list here.
         case held(ReplicationError, KeptByPeer.Reason)
         /// It can never be stored as it is.
@@ -20,8 +22,8 @@ struct Insertion: Sendable {
         /// It is stored, will come again soon, or waits here until something is fixed: its blobs are kept and need not be sent again.
         var leavesBlobs: Bool {
             switch self {
-            case .stored(.inserted), .stored(.insertedConflict), .postponed, .held, .keptBack(_?, _, _): true
-            case .stored, .keptBack(nil, _, _), .refused, .isRemoval: false
+            case .stored(.inserted), .stored(.insertedConflict), .postponed, .held, .undecided: true
+            case .stored, .rejected, .refused, .isRemoval: false
             }
         }
     }

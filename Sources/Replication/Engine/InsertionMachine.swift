@@ -244,8 +244,8 @@ struct InsertionMachine {
             batches.leave(each.revision.id, each.revision.bytes)
             let end: Insertion.End =
                 switch each.cause {
-                case .rejected: .keptBack(nil, reason: "a filter refused the document", isListed: isListed)
-                case .failure(let failure): .keptBack(failure, reason: "", isListed: isListed)
+                case .rejected: .rejected(reason: "a filter refused the document", isListed: isListed)
+                case .failure(let failure): .undecided(failure, isListed: isListed)
                 case .blob(let error): isListed ? .held(error, .blob) : .refused(error)
                 case .size(let error): isListed ? .held(error, .size) : .refused(error)
                 }
@@ -281,11 +281,10 @@ struct InsertionMachine {
                 accepted.append(StorableRevision(revision: revision, route: route, seen: judgement.seen))
             case .rejected(let reason):
                 batches.leave(revision.id, revision.bytes)
-                ended.append(
-                    Insertion(revision, .keptBack(nil, reason: reason.isEmpty ? "the document is refused" : reason, isListed: false)))
+                ended.append(Insertion(revision, .rejected(reason: reason.isEmpty ? "the document is refused" : reason, isListed: false)))
             case .failed(let failure):
                 batches.leave(revision.id, revision.bytes)
-                ended.append(Insertion(revision, .keptBack(failure, reason: "", isListed: false)))
+                ended.append(Insertion(revision, .undecided(failure, isListed: false)))
             }
         }
         store(batch, accepted, attempt: attempt, &actions)

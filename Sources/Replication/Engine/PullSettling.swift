@@ -31,17 +31,19 @@ extension PullMachine {
                 let error = ReplicationError.conflict("document \(each.id) has another revision here")
                 settlement = .refused(error)
                 if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
-            case .keptBack(let failure, let reason, let isListed):
-                if failure == nil { counts.rejected += 1 } else { countHeld(each.id) }
-                if let failure { report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions) }
-                // The peer need not retry what is on our list; otherwise it keeps what is held, and gives up what is refused.
-                if isListed {
-                    settlement = .kept(failure == nil ? .rejected : .held)
-                } else {
-                    let error = failure.map { ReplicationError.busy("the document is held: \($0.kind)") } ?? .forbidden(reason)
-                    settlement = .refused(error)
-                    if settings.isPassive, failure == nil { report(each.id, error, isDeleted: each.isDeleted, &actions) }
-                }
+            // The peer need not retry what is on our list; otherwise it keeps what is held, and gives up what is refused.
+            case .rejected(_, isListed: true):
+                counts.rejected += 1
+                settlement = .kept(.rejected)
+            case .rejected(let reason, isListed: false):
+                counts.rejected += 1
+                let error = ReplicationError.forbidden(reason)
+                settlement = .refused(error)
+                if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
+            case .undecided(let failure, let isListed):
+                countHeld(each.id)
+                report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions)
+                settlement = isListed ? .kept(.held) : .refused(.busy("the document is held: \(failure.kind)"))
             case .held(let error, let reason):
                 countHeld(each.id)
                 settlement = .kept(reason)
@@ -59,7 +61,7 @@ extension PullMachine {
             counts.completed += 1
             switch each.end {
             case .postponed(let error): postpone(each.sequence, error, bytes: each.bytes, isDeleted: each.isDeleted, &actions)
-            case .stored, .held, .keptBack(_, _, isListed: true):
+            case .stored, .held, .rejected(_, isListed: true), .undecided(_, isListed: true):
                 complete(each.sequence)
                 came.append((each.id, each.version))
             default: complete(each.sequence)
