@@ -73,7 +73,7 @@ extension BLIPDialect {
                 }
                 throw MessageError(code: 409, message: "Use 'proposeChanges' instead")
             }
-            events.append(.pull(slot: slot, .listArrived(IncomingList(handle: handle, body: request.body))))
+            events.append(.pull(slot: slot, .listArrived(IncomingList(handle: handle, content: .text(request.body)))))
         case Profile.proposeChanges:
             guard isPassive else { throw MessageError(code: 403, message: "this side does the pushing and pulling") }
             // An empty list may arrive at any time and means nothing.
@@ -83,7 +83,7 @@ extension BLIPDialect {
                     slot: slot,
                     .listArrived(
                         IncomingList(
-                            handle: handle, body: request.body,
+                            handle: handle, content: .text(request.body),
                             wantsCurrentVersions: isTrue(properties[Property.conflictIncludesRev])))))
         case Profile.rev: acceptRevision(request, slot, handle, &events)
         case Profile.norev:

@@ -30,9 +30,7 @@ extension CouchDialect {
             rows = min(asked * 2, CouchBounds.rows)
             if isEnd, !isCaughtUp {
                 isCaughtUp = true
-                var marker = IncomingList(handle: nil, body: ByteBuffer())
-                marker.rows = .offered([])
-                tell([.pull(slot: 0, .listArrived(marker))])
+                tell([.pull(slot: 0, .listArrived(IncomingList(handle: nil, content: .rows(.offered([])))))])
                 if !subscription.isContinuous { return }
             }
         }
@@ -131,9 +129,7 @@ extension CouchDialect {
             }
             return state.lastList
         }
-        var list = IncomingList(handle: AnswerHandle(number: number), body: ByteBuffer())
-        list.rows = .offered(rows)
-        tell([.pull(slot: 0, .listArrived(list))])
+        tell([.pull(slot: 0, .listArrived(IncomingList(handle: AnswerHandle(number: number), content: .rows(.offered(rows)))))])
         await withCheckedContinuation { continuation in
             let goesOn = state.withLock { state in
                 if state.isOver || state.lists.count < CouchBounds.lists { return true }

@@ -49,17 +49,17 @@ enum HeldBytes {
         return bytes
     }
 
-    /// A change list, and its rows once they are parsed.
+    /// A change list: its text, or its rows once they are parsed.
     static func list(_ list: IncomingList) -> Int {
-        var bytes = request + list.body.storageCapacity
-        switch list.rows {
-        case .offered(let rows)?:
+        var bytes = request
+        switch list.content {
+        case .text(let body): bytes += body.storageCapacity
+        case .rows(.offered(let rows)):
             for case .row(let each) in rows { bytes += row + each.sequence.heldBytes + text(each.id.text) + text(each.revision.text) }
-        case .proposed(let rows)?:
+        case .rows(.proposed(let rows)):
             for case .row(let each) in rows {
                 bytes += row + text(each.id.text) + text(each.revision.text) + (each.parent.map { text($0.text) } ?? 0) + vector(each.vector)
             }
-        case nil: break
         }
         return bytes
     }

@@ -192,14 +192,18 @@ enum CheckOutcome: Sendable {
     case refused(ReceivedRevision, ReplicationError)
 }
 
-/// A list of changes that the peer offers or proposes, not parsed yet.
+/// A list of changes that the peer offers or proposes.
 struct IncomingList: Sendable {
+    enum Content: Sendable {
+        /// As it came: not parsed yet.
+        case text(ByteBuffer)
+        case rows(ListRows)
+    }
+
     var handle: AnswerHandle?
-    var body: ByteBuffer
+    var content: Content
     /// In a conflict, the peer wants to receive our revision.
     var wantsCurrentVersions = false
-    /// The rows, if the dialect has already parsed them.
-    var rows: ListRows?
 }
 
 /// Our answer to an offered change.

@@ -54,8 +54,7 @@ struct WaitingLists {
     mutating func ask(_ rows: ListRows) -> IncomingList? {
         guard case .reading(var list) = current else { return nil }
         bytes -= HeldBytes.list(list)
-        // The rows contain everything that the body did.
-        (list.body, list.rows) = (ByteBuffer(), rows)
+        list.content = .rows(rows)
         bytes += HeldBytes.list(list)
         current = .asking(list, rows)
         return list

@@ -21,7 +21,7 @@ import Testing
         #expect(
             pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 7))])) == ["report a ok", "settle 1", "tell push a@1-a"])
         #expect(pull.through == "2" && pull.machine.isDrained && !pull.machine.isCaughtUp && !pull.machine.isStoring)
-        pull.on(.listArrived(IncomingList(handle: nil, body: offeredList.body)))
+        pull.on(.listArrived(IncomingList(handle: nil, content: offeredList.content)))
         pull.on(.listRead(.success(.offered([]))))
         #expect(pull.machine.isCaughtUp && pull.machine.isComplete && pull.machine.bufferedBytes == 0)
         #expect(pull.counts.total == 2 && pull.counts.completed == 2 && pull.counts.pulled == 1)
@@ -42,7 +42,7 @@ import Testing
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
         pull.on(.stored(pull.batch, [.stored(.alreadyPresent)]))
         #expect(pull.machine.isOwed)
-        pull.on(.listArrived(IncomingList(handle: nil, body: offeredList.body)))
+        pull.on(.listArrived(IncomingList(handle: nil, content: offeredList.content)))
         pull.on(.listRead(.success(.offered([]))))
         #expect(!pull.machine.isOwed)
     }
