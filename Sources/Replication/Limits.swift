@@ -274,6 +274,8 @@ enum DriverBounds {
 
     /// Documents of a list in the store, or conflicts, that are read at a time.
     static let documentsPerPage = 200
+    /// Bytes of bodies of the held revisions of one page; the one that reaches it is the last.
+    static let heldRevisionBytes = 8 << 20
     /// Bytes of bodies read at a time for a peer while memory is short.
     static let shortPageBytes = 64 << 10
     /// Bytes of bodies shown to a filter at a time.

@@ -92,13 +92,10 @@ enum ChangeRows {
         }
     }
 
-    /// Values allowed in an answer per row: mostly ancestors, of which peers name about twenty.
-    private static let valuesPerAnswer = 100
-
     /// Nil if it is not JSON, or would take many times its size as values.
     private static func answers(_ bytes: [UInt8], rows: Int) -> JSONValue? {
         if bytes.isEmpty { return .array([]) }
-        guard JSONTreeSize.values(in: bytes[...]) <= (rows + 1) * valuesPerAnswer else { return Optional.none }
+        guard JSONTreeSize.values(in: bytes[...]) <= (rows + 1) * BLIPBounds.valuesPerAnswer else { return Optional.none }
         return try? JSONValue(parsing: bytes)
     }
 

@@ -1,20 +1,17 @@
 import BLIP
 
 extension BLIPLimits {
-    /// Room for a message's properties, in addition to its body.
-    private static let roomForProperties = 102_400 + 16
-
     /// The limits that the replication protocol's messages need: only revisions are long.
     init(_ limits: ReplicationLimitValues) {
         self.init()
-        let lists = limits.maximumChangeListBytes + Self.roomForProperties
+        let lists = limits.maximumChangeListBytes + BLIPBounds.propertiesBytes
         maximumMessageByProfile = [
             Profile.changes: lists, Profile.proposeChanges: lists, Profile.subChanges: lists,
-            Profile.getCollections: limits.maximumCollectionsBytes + Self.roomForProperties,
-            Profile.setCheckpoint: limits.maximumCheckpointBytes + Self.roomForProperties,
-            Profile.getCheckpoint: Self.roomForProperties, Profile.getAttachment: Self.roomForProperties,
-            Profile.proveAttachment: Self.roomForProperties, Profile.norev: Self.roomForProperties,
-            Profile.unsubChanges: Self.roomForProperties,
+            Profile.getCollections: limits.maximumCollectionsBytes + BLIPBounds.propertiesBytes,
+            Profile.setCheckpoint: limits.maximumCheckpointBytes + BLIPBounds.propertiesBytes,
+            Profile.getCheckpoint: BLIPBounds.propertiesBytes, Profile.getAttachment: BLIPBounds.propertiesBytes,
+            Profile.proveAttachment: BLIPBounds.propertiesBytes, Profile.norev: BLIPBounds.propertiesBytes,
+            Profile.unsubChanges: BLIPBounds.propertiesBytes,
         ]
         if let memory = limits.memoryForDocuments { maximumMessageByProfile[Profile.rev] = memory / 2 }
         maximumReply = lists

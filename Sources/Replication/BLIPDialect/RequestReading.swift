@@ -104,7 +104,7 @@ extension PeerSubscription {
         }
         let body = [UInt8](request.body.readableBytesView)
         // Allows for other values that a peer may send there.
-        guard JSONTreeSize.values(in: body[...]) <= limits.maximumDocumentIDs + 100 else {
+        guard JSONTreeSize.values(in: body[...]) <= limits.maximumDocumentIDs + BLIPBounds.otherValues else {
             throw MessageError(code: 413, message: "docIDs has more ids than max_document_ids (\(limits.maximumDocumentIDs))")
         }
         guard case .object(let object)? = try? JSONValue(parsing: body) else {
@@ -123,7 +123,7 @@ extension CollectionsRequest {
     init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
         let body = [UInt8](request.body.readableBytesView)
         // Counted first, because it is parsed on the event loop.
-        guard request.isTruncated || JSONTreeSize.values(in: body[...]) <= 3 * limits.maximumCollections + 100 else {
+        guard request.isTruncated || JSONTreeSize.values(in: body[...]) <= 3 * limits.maximumCollections + BLIPBounds.otherValues else {
             throw MessageError(code: 413, message: "getCollections names more collections than max_collections (\(limits.maximumCollections))")
         }
         guard !request.isTruncated, body.count <= limits.maximumCollectionsBytes,

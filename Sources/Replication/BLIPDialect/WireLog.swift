@@ -7,10 +7,6 @@ import NIOCore
 /// Logs what crosses the wire. It sees only the protocol's messages, never headers or credentials, and message bodies only if the configuration asks
 /// for them.
 public struct WireLog: Sendable {
-    /// `wire_log_properties`, `wire_log_body`: bytes of a message's properties and of its body that are logged in one line.
-    static let propertyBytes = 1_000
-    static let bodyBytes = 2_000
-
     /// For messages: at level debug, and at level trace with their properties.
     private var network: Logger
     /// For documents: at level debug.
@@ -61,10 +57,10 @@ public struct WireLog: Sendable {
         guard network.logLevel <= .trace else { return network.debug("\(what())", metadata: metadata) }
         if !properties.isEmpty {
             let text = properties.pairs.map { "\($0.key): \($0.value)" }.joined(separator: ", ")
-            metadata["properties"] = "\(Self.cut(Array(text.utf8), Self.propertyBytes))"
+            metadata["properties"] = "\(Self.cut(Array(text.utf8), BLIPBounds.loggedPropertyBytes))"
         }
         if body.readableBytes > 0, showsBodies() {
-            metadata["body"] = "\(Self.cut(Array(body.readableBytesView.prefix(Self.bodyBytes + 1)), Self.bodyBytes))"
+            metadata["body"] = "\(Self.cut(Array(body.readableBytesView.prefix(BLIPBounds.loggedBodyBytes + 1)), BLIPBounds.loggedBodyBytes))"
         }
         network.trace("\(what())", metadata: metadata)
     }

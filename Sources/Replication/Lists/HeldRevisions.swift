@@ -110,7 +110,7 @@ enum HeldRevisions {
             if mayBeLostAtPeer { revision.mayBeLostAtPeer = true }
             bytes += revision.body.count
             revisions.append(revision)
-            if bytes >= 8 << 20 { return Page(revisions: revisions, next: exclusion.id, isAny: true) }
+            if bytes >= DriverBounds.heldRevisionBytes { return Page(revisions: revisions, next: exclusion.id, isAny: true) }
         }
         return Page(
             revisions: revisions, next: exclusions.count < size ? nil : exclusions.last?.id, isAny: !exclusions.isEmpty)
