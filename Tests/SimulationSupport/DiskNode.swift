@@ -1,6 +1,6 @@
 import Environment
 
-/// A file or folder of a simulated disk: what programs see, what is durable, and what lies between.
+/// A file or folder of a simulated disk: what programs see, what is durable, and the changes between the two.
 final class DiskNode {
     /// A change that a power cut may undo.
     enum Change {
@@ -13,14 +13,14 @@ final class DiskNode {
     let isFolder: Bool
     /// Seconds since 1970.
     var modified: Int64
-    /// As programs see it.
+    /// The content as programs see it.
     private(set) var bytes: [UInt8] = []
     private var durable: [UInt8] = []
-    /// In the order of their making.
+    /// In the order in which they were made.
     private var unsynced: [Change] = []
     /// Files that SQLite has open here, for their locks.
     var openers: [VFSFile] = []
-    /// Of the write-ahead log that belongs to this file; lost in a crash.
+    /// The index of the write-ahead log that belongs to this file; lost in a crash.
     var sharedMemory: SharedMemory?
 
     init(isFolder: Bool, modified: Int64) {
@@ -33,7 +33,7 @@ final class DiskNode {
         unsynced.append(change)
     }
 
-    /// Copies bytes from an offset; how many there were.
+    /// Copies bytes from an offset and returns how many there were.
     func read(_ target: UnsafeMutableRawBufferPointer, at offset: Int) -> Int {
         bytes.withUnsafeBytes { source in
             guard offset < source.count else { return 0 }
@@ -48,7 +48,7 @@ final class DiskNode {
         unsynced = []
     }
 
-    /// Keeps of the unsynced changes what chance wants, by sectors.
+    /// Keeps some of the unsynced changes, by sectors, as chance decides.
     func crash(_ random: any RandomSource) {
         for change in unsynced {
             switch change {
@@ -63,7 +63,7 @@ final class DiskNode {
     }
 
     private func keepSome(_ offset: Int, _ bytes: [UInt8], _ random: any RandomSource) {
-        // Whole, not at all, or each sector for itself; these are what disks do most often.
+        // A write is kept whole, not at all, or sector by sector. The first two are what disks do most often.
         let fate = random.below(4)
         if fate == 0 { return }
         if fate == 1 { return Self.apply(.write(offset: offset, bytes: bytes), to: &durable) }
@@ -81,7 +81,7 @@ final class DiskNode {
         }
     }
 
-    /// Changes what is durable and what is seen, as a failing medium does.
+    /// Changes both what is durable and what programs see, as a failing medium does.
     func corrupt(_ offset: Int, _ mask: UInt8) {
         if offset < bytes.count { bytes[offset] ^= mask }
         if offset < durable.count { durable[offset] ^= mask }

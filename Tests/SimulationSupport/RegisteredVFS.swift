@@ -2,7 +2,7 @@ import CSQLite
 import Environment
 import Glibc
 
-/// The VFS through which SQLite uses a simulated disk; registered as long as this lives.
+/// The VFS through which SQLite uses a simulated disk, registered for as long as this object lives.
 final class RegisteredVFS {
     /// What SQLite allocates for an open file.
     private struct FileMemory {
@@ -14,7 +14,7 @@ final class RegisteredVFS {
     private let name: UnsafeMutablePointer<CChar>?
 
     init(_ disk: SimulatedDisk) {
-        // SQLite registers its own VFS only now, if it was not used before; it is to stay the default one.
+        // SQLite registers its own VFS when it is initialised, and that one has to stay the default.
         sqlite3_initialize()
         name = strdup(disk.vfsName)
         var made = sqlite3_vfs()
@@ -22,7 +22,7 @@ final class RegisteredVFS {
         made.szOsFile = Int32(MemoryLayout<FileMemory>.size)
         made.mxPathname = 1024
         made.zName = UnsafePointer(name)
-        // Unowned: every open file keeps its disk, and SQLite calls the VFS only for a database that is open or being opened.
+        // Unowned is safe: every open file retains its disk, and SQLite calls the VFS only for a database that is open or being opened.
         made.pAppData = Unmanaged.passUnretained(disk).toOpaque()
         made.xOpen = { vfs, name, file, flags, outFlags in RegisteredVFS.open(vfs, name, file, flags, outFlags) }
         made.xDelete = { vfs, name, syncFolder in RegisteredVFS.delete(vfs, name, syncFolder != 0) }
@@ -45,7 +45,7 @@ final class RegisteredVFS {
             for (index, byte) in bytes.enumerated() { out[index] = CChar(bitPattern: byte) }
             return count
         }
-        // The caller that waits occupies the only thread, so waiting helps nobody: SQLite gives up after as many tries as it has time for.
+        // A caller that waits occupies the only thread, so waiting helps nobody: SQLite just gives up after as many tries as it has time for.
         made.xSleep = { _, microseconds in microseconds }
         made.xCurrentTime = { vfs, out in
             guard let disk = RegisteredVFS.disk(vfs) else { return SQLITE_ERROR }
@@ -123,7 +123,7 @@ final class RegisteredVFS {
         pointer?.withMemoryRebound(to: FileMemory.self, capacity: 1) { $0.pointee.file?.takeUnretainedValue() }
     }
 
-    /// Of all files of all disks. Never changed once made, and never freed.
+    /// The methods of all files on all disks. Never changed once made, and never freed.
     private nonisolated(unsafe) static let methods: UnsafeMutablePointer<sqlite3_io_methods> = {
         var made = sqlite3_io_methods()
         made.iVersion = 2
@@ -160,7 +160,7 @@ final class RegisteredVFS {
             return SQLITE_OK
         }
         made.xFileControl = { _, _, _ in SQLITE_NOTFOUND }
-        // What SQLite's own VFS for Unix says: a torn write does not harm its neighbours.
+        // As SQLite's own VFS for Unix says: a torn write does not harm the bytes next to it.
         made.xSectorSize = { _ in 4096 }
         made.xDeviceCharacteristics = { _ in SQLITE_IOCAP_POWERSAFE_OVERWRITE }
         made.xShmMap = { pointer, index, bytes, extend, out in

@@ -2,16 +2,16 @@ import Environment
 
 /// Workers whose turns are steps of a scheduler, all on one thread.
 ///
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 package final class ScheduledWorkers: WorkerPool, @unchecked Sendable {
     package typealias Step = @Sendable () -> Void
 
     private let schedule: (_ name: String, _ step: @escaping Step) -> Void
     private var isAbandoned = false
-    /// All that were started and not stopped, for `abandon`.
+    /// All workers that were started and not stopped, for `abandon`.
     private var workers: [ScheduledWorker] = []
 
-    /// - Parameter schedule: runs the step some time later, never at once. The name is that of the worker.
+    /// - Parameter schedule: runs the step some time later, never at once. The name is the worker's.
     package init(schedule: @escaping (_ name: String, _ step: @escaping Step) -> Void) { self.schedule = schedule }
 
     package var hasThreads: Bool { false }
@@ -26,8 +26,8 @@ package final class ScheduledWorkers: WorkerPool, @unchecked Sendable {
         schedule(name) { [self] in if !isAbandoned { body() } }
     }
 
-    /// The process has died: no turn runs any more, also not one that is due. What waits for an answer hears that its database is
-    /// closed when the database is let go.
+    /// The process has died: no turn runs any more, not even one that is due. Whoever waits for an answer is told that the database
+    /// is closed when the database is released.
     package func abandon() {
         isAbandoned = true
         let all = workers
@@ -42,11 +42,11 @@ package final class ScheduledWorkers: WorkerPool, @unchecked Sendable {
     fileprivate func forget(_ worker: ScheduledWorker) { workers.removeAll { $0 === worker } }
 }
 
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 private final class ScheduledWorker: Worker, @unchecked Sendable {
     let name: String
     private weak var pool: ScheduledWorkers?
-    /// Nil after the end.
+    /// Nil once the worker has ended.
     private var turn: (@Sendable () -> Void)?
     private var isWoken = false
     private var isRunning = false

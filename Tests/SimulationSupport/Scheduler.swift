@@ -1,16 +1,16 @@
 import Environment
 import Glibc
 
-/// Everything that happens in a simulation, one thing after the other, on the thread that made it.
+/// Runs everything that happens in a simulation, one step after another, on the thread that made it.
 ///
-/// What is due at the same time is ordered by the seed. Nobody else may add to it: work that has escaped to another thread stops
-/// the test at once.
+/// The seed decides the order of steps that are due at the same time. No other thread may add steps: work that has escaped to one
+/// stops the test at once.
 ///
-/// Unchecked: used by the thread that made it, which every call asserts.
+/// Unchecked: used only on the thread that made it, which is asserted.
 package final class Scheduler: @unchecked Sendable {
     package typealias Step = @Sendable () -> Void
 
-    /// What kind of thing happens; for the trace.
+    /// The kind of a step, for the trace.
     package enum Kind: UInt8, Sendable { case context, task, timer, worker, network, load, fault }
 
     private struct Entry {
@@ -25,9 +25,9 @@ package final class Scheduler: @unchecked Sendable {
 
     /// Nanoseconds since the start of the simulation.
     package private(set) var now: UInt64 = 0
-    /// Steps done so far.
+    /// How many steps have been done so far.
     package private(set) var steps = 0
-    /// Stands for everything that happened: when, where and what.
+    /// A hash of everything that has happened: when, where and what.
     package private(set) var trace: UInt64 = 0xCBF2_9CE4_8422_2325
     /// Called with each step before it is executed.
     package var log: ((String) -> Void)?
@@ -44,12 +44,12 @@ package final class Scheduler: @unchecked Sendable {
     /// When the next step is due.
     package var nextTime: UInt64? { heap.first?.time }
     package var count: Int { heap.count }
-    /// Whose timers are all that is left, in order of the machines; nil where something else is.
+    /// The machines of the timers that are left, sorted, if nothing but timers is left; nil otherwise.
     package var machinesOfTimers: [Int]? { heap.allSatisfy { $0.kind == .timer } ? heap.map(\.machine).sorted() : nil }
 
-    func assertThread() { precondition(pthread_equal(thread, pthread_self()) != 0, "work of a simulation runs on a second thread") }
+    func assertThread() { precondition(pthread_equal(thread, pthread_self()) != 0, "work of a simulation is running on a second thread") }
 
-    /// A moment soon after now.
+    /// A random moment shortly after now.
     package func soon(within nanoseconds: UInt64 = 20_000) -> UInt64 {
         assertThread()
         return now + 1 + random.next() % nanoseconds
@@ -60,13 +60,13 @@ package final class Scheduler: @unchecked Sendable {
         push(Entry(time: max(time, now), tie: random.next(), machine: machine, kind: kind, step: step))
     }
 
-    /// Adds to the trace what a test finds worth telling.
+    /// Adds to the trace what a test finds worth noting.
     package func note(_ value: UInt64, _ text: @autoclosure () -> String) {
         mix(value)
         say(text())
     }
 
-    /// Says something in the trace that is written, and changes nothing.
+    /// Writes something to the log without changing the trace.
     package func say(_ text: @autoclosure () -> String) {
         if let log { log("\(stamp) \(text())") }
     }
@@ -76,7 +76,7 @@ package final class Scheduler: @unchecked Sendable {
         return "\(now / 1_000_000_000).\(String(repeating: "0", count: 6 - micros.count))\(micros)"
     }
 
-    /// Does the next step; false if there is none at or before the time.
+    /// Does the next step; false if none is due by this time.
     package func step(until end: UInt64 = .max) -> Bool {
         guard let first = heap.first, first.time <= end else { return false }
         let entry = pop()
@@ -89,7 +89,7 @@ package final class Scheduler: @unchecked Sendable {
         return true
     }
 
-    /// Lets the time pass although nothing happens.
+    /// Lets time pass although nothing happens.
     package func advance(to time: UInt64) { now = max(now, time) }
 
     private func mix(_ value: UInt64) {

@@ -2,7 +2,7 @@ import Environment
 import Synchronization
 import TestRandomness
 
-/// The same numbers for the same seed, for everyone who has a reference to it.
+/// Draws the same numbers for the same seed. All who share a reference to it draw from one sequence.
 package final class SeededRandom: RandomSource {
     private let generator: Mutex<SeededGenerator>
 
@@ -12,10 +12,10 @@ package final class SeededRandom: RandomSource {
 }
 
 extension RandomSource {
-    /// A number below the limit, which must be positive. Slightly uneven for huge limits, which no test has.
+    /// A number below the limit, which must be positive. Slightly biased for huge limits, which no test uses.
     package func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
 
-    /// True this often.
+    /// True with this probability.
     package func chance(_ probability: Double) -> Bool {
         probability > 0 && Double(next() >> 11) * 0x1p-53 < probability
     }

@@ -3,14 +3,14 @@ import CSQLite
 /// The index of a write-ahead log that all connections of a process share: memory that is lost in a crash.
 final class SharedMemory {
     private var regions: [UnsafeMutableRawPointer] = []
-    /// Of each lock, how many share it; -1 when one has it alone.
+    /// For each lock, how many files share it; -1 when one holds it exclusively.
     private var locks = [Int](repeating: 0, count: Int(SQLITE_SHM_NLOCK))
-    /// Files that have mapped it.
+    /// How many files have mapped it.
     var users = 0
 
     deinit { for region in regions { region.deallocate() } }
 
-    /// The region; made if `extend` says so, else nil when there is none.
+    /// The region. If there is none, it is made when `extend` is true, and nil otherwise.
     func region(_ index: Int, bytes: Int, extend: Bool) -> UnsafeMutableRawPointer? {
         while regions.count <= index {
             if !extend { return nil }
@@ -21,7 +21,7 @@ final class SharedMemory {
         return regions[index]
     }
 
-    /// Whether the lock could be had.
+    /// Takes locks; false if another file's locks stand in the way.
     func lock(_ range: Range<Int>, exclusive: Bool, _ held: inout HeldLocks) -> Bool {
         for index in range {
             if exclusive {
@@ -49,7 +49,7 @@ final class SharedMemory {
     }
 }
 
-/// The locks of the shared memory that one file has.
+/// The locks of the shared memory that one file holds.
 struct HeldLocks {
     var shared: Set<Int> = []
     var exclusive: Set<Int> = []

@@ -5,7 +5,7 @@ import Interfaces
 import Logging
 import Replication
 
-/// A replicator that a simulated machine has.
+/// A replicator of a simulated machine, as it is configured.
 package struct SimulatedLink: Sendable {
     package var to: Int
     package var type: ReplicatorType
@@ -15,65 +15,65 @@ package struct SimulatedLink: Sendable {
     package var isContinuous = true
 }
 
-/// A machine: a disk, clocks, and while it runs a process with a database, a listener and replicators.
+/// A machine: a disk, clocks and, while it runs, a process with a database, a listener and replicators.
 ///
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 package final class SimulatedAgent: @unchecked Sendable {
     package let number: Int
     package let disk: SimulatedDisk
     package let time: SimulatedTime
     package var links: [SimulatedLink] = []
-    /// Links whose configuration is another one for now, by their place.
+    /// Links that are configured differently for the time being, by index.
     private var changedLinks: [Int: SimulatedLink] = [:]
-    /// The listener's filters, while it has others.
+    /// The filters that the listener is meant to have, while it has others.
     private var plannedFilters: (push: SimulatedFilter?, pull: SimulatedFilter?)?
     package var listenerPushFilter: SimulatedFilter?
     package var listenerPullFilter: SimulatedFilter?
     /// Binds peers to a channel.
     package var syncFunction: SimulatedSyncFunction?
     package private(set) var process: Process?
-    /// Of processes that have ended.
+    /// The memory budgets of processes that have ended.
     private(set) var budgets: [MemoryBudget] = []
-    /// Processes that were started so far.
+    /// How many processes have been started so far.
     package private(set) var starts = 0
     package var planted: PlantedFault?
-    /// Machines that it has links with.
+    /// How many links it has with other machines, in either direction.
     var neighbours = 0
-    /// Its limits are reached all the time.
+    /// Its limits are so small that they are reached all the time.
     package var isTight = false
-    /// Each edit gets a version.
+    /// Every edit gets a version.
     package var versionsEdits = false
-    /// A client of CouchDB comes after each start.
+    /// A client of CouchDB's API turns up after each start.
     package var keepsBranches = false
-    /// Hears what is wrong with the database's files.
+    /// Called with whatever is found wrong with the database's files.
     package var problemMet: (StoreError) -> Void = { _ in }
-    /// Hears of each decision.
+    /// Called for each conflict that is decided.
     package var conflictDecided: @Sendable (ConflictEvent) -> Void = { _ in }
 
     private let scheduler: Scheduler
     private let network: SimulatedNetwork
     private let logger: Logger
 
-    /// What ends in a crash.
+    /// Everything that a crash ends.
     ///
-    /// Unchecked: used by the one thread of a simulation.
+    /// Unchecked: used only on the simulation's one thread.
     package final class Process: @unchecked Sendable {
         package let environment: Environment
         package let database: Database
         package let collection: Collection
         let workers: ScheduledWorkers
-        /// For its peers.
+        /// What may be held for its peers.
         let memory: MemoryBudget
-        /// Reads without a part in what happens; made when it is first needed.
+        /// Reads without influencing the run; made when it is first needed.
         fileprivate var sideReader: SideReader?
         package fileprivate(set) var replicators: [Replicator] = []
         fileprivate var router: ChannelRouter?
-        /// What the listener's push filter kept from peers, and who looks after it.
+        /// What the listener's push filter kept from peers, and the review that offers it again when the filter changes.
         fileprivate let kept = KeptFromPeers(listener: "main")
         fileprivate var review: PushFilterReview?
-        /// Places of replicators that stop because their configuration changed.
+        /// Indices of replicators that are stopping because their configuration changed.
         fileprivate var reloading: Set<Int> = []
-        /// Of the listener's sessions that are not over.
+        /// The listener's sessions that are not over.
         package fileprivate(set) var sessions: [Int: (activity: ActivityLevel, counters: ReplicationCounters, peer: Int)] = [:]
         package fileprivate(set) var isAlive = true
         fileprivate var nextSession = 0
@@ -127,7 +127,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         options.onProblem = { [unowned self] in problemMet($0) }
         let database = try Database.open(folder: Self.databaseFolder, name: "a", options: options, environment: environment)
         guard let collection = database.collection(.default) else { return }
-        // For each neighbour half of what a connection takes for compression.
+        // Tight means, for each neighbour, half of what a connection takes for compression.
         let process = Process(memory: isTight ? max(1, neighbours) << 17 : 64 << 20, environment, workers, database, collection)
         self.process = process
         starts += 1
@@ -146,7 +146,7 @@ package final class SimulatedAgent: @unchecked Sendable {
     private var limits: ReplicationLimits {
         var limits = ReplicationLimits()
         limits.minimumDeltaBytes = 0
-        // What filters reject here they reject permanently: a fleet that keeps offering it would never come to rest.
+        // These filters reject permanently: a fleet that kept offering what they reject would never come to rest.
         limits.refusedRetrySeconds = 0
         if isTight { limits.tighten() }
         limits.plant(planted)
@@ -190,10 +190,10 @@ package final class SimulatedAgent: @unchecked Sendable {
         return true
     }
 
-    /// Has peers told again of what the push filter kept from them, when it is another one.
+    /// After a change of the push filter, has peers told again of what the old one kept from them.
     private func review(_ process: Process) {
         let old = process.review
-        // Where there never was a filter nothing was kept.
+        // Where there was never a filter, nothing was kept.
         guard old != nil || listenerPushFilter != nil || plannedFilters?.push != nil else { return }
         let filter = listenerPushFilter
         let review = PushFilterReview(
@@ -206,7 +206,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         }
     }
 
-    /// Replicators that gave up, for instance because the disk failed, are started again, as an operator does.
+    /// Starts replicators that gave up, for instance because the disk failed, as an operator would.
     package func restartStopped() {
         guard let process else { return }
         for (index, replicator) in process.replicators.enumerated()
@@ -217,7 +217,7 @@ package final class SimulatedAgent: @unchecked Sendable {
 
     // MARK: configuration
 
-    /// Another configuration of a replicator comes into force, as by a reload; nil for the planned one.
+    /// Gives a replicator another configuration, as a reload does. Nil stands for the planned one.
     package func reconfigure(_ index: Int, as link: SimulatedLink?) {
         changedLinks[index] = link
         guard let process, process.reloading.insert(index).inserted else { return }
@@ -227,14 +227,14 @@ package final class SimulatedAgent: @unchecked Sendable {
             guard process.isAlive else { return }
             process.reloading.remove(index)
             process.replicators[index] = replicator(index, process)
-            // A start that was under way may have come between its end and here, and has seen it in its place.
+            // A start that was under way may have slipped in since the stop, while the old replicator was still in the list.
             await old.stop()
             guard process.isAlive else { return }
             run(process.replicators[index], process)
         }
     }
 
-    /// A replicator starts over: its checkpoint is ignored.
+    /// Makes a replicator start over, ignoring its checkpoint.
     package func restart(_ index: Int) {
         guard let process, !process.reloading.contains(index) else { return }
         let replicator = process.replicators[index]
@@ -245,7 +245,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         }
     }
 
-    /// Starts a replicator; should the process die or another one take its place at this moment, it does not outlive that.
+    /// Starts a replicator, and stops it if the process has died or another replicator has taken its place meanwhile.
     private func run(_ replicator: Replicator, _ process: Process, reset: Bool = false) {
         process.environment.task {
             guard process.isAlive else { return }
@@ -254,7 +254,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         }
     }
 
-    /// Another configuration of the listener comes into force: connected peers have to reconnect.
+    /// Gives the listener other filters: connected peers have to reconnect.
     package func reconfigureListener(pushFilter: SimulatedFilter?, pullFilter: SimulatedFilter?) {
         if plannedFilters == nil { plannedFilters = (listenerPushFilter, listenerPullFilter) }
         (listenerPushFilter, listenerPullFilter) = (pushFilter, pullFilter)
@@ -262,7 +262,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         network.cutAll(of: number)
     }
 
-    /// What was changed is as planned again.
+    /// Puts every changed configuration back to what was planned.
     package func configureAsPlanned() {
         for index in changedLinks.keys.sorted() { reconfigure(index, as: nil) }
         if let (pushFilter, pullFilter) = plannedFilters {
@@ -271,7 +271,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         }
     }
 
-    /// The power goes: the disk keeps what was synced, and what the process does from now on has no effect.
+    /// The power fails: the disk keeps what was synced, and nothing the process does after this has any effect.
     package func crash() {
         guard let process else { return }
         process.isAlive = false
@@ -280,7 +280,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         end(process)
     }
 
-    /// The process ends in order.
+    /// Ends the process in an orderly way.
     package func stop() {
         if let process { end(process) }
     }
@@ -304,7 +304,7 @@ package final class SimulatedAgent: @unchecked Sendable {
 
     // MARK: looking at it
 
-    /// Reads at once and apart from all that happens, which continues as if nobody had looked. Nil while the machine is down or about to be.
+    /// Reads at once without influencing the run, which continues as if nobody had looked. Nil while the machine is down or about to be.
     func look<T>(_ body: (ReadTransaction, Collection) throws -> T) -> T? {
         guard let process, !disk.isDead else { return nil }
         let rates = disk.faultRates
@@ -319,10 +319,10 @@ package final class SimulatedAgent: @unchecked Sendable {
         }
     }
 
-    /// A number below the limit.
+    /// A random number below the limit.
     func chance(_ limit: UInt64) -> UInt64 { scheduler.random.next() % limit }
 
-    /// Reads at once, whatever faults the disk has; nil while the machine is down.
+    /// Reads at once, without the disk's faults; nil while the machine is down.
     package func read<T: Sendable>(_ body: @escaping @Sendable (ReadTransaction, Collection) throws -> T) throws -> T? {
         guard let process else { return nil }
         let rates = disk.faultRates
@@ -334,7 +334,7 @@ package final class SimulatedAgent: @unchecked Sendable {
 }
 
 extension ReplicationLimits {
-    /// As small as they can be and work.
+    /// Makes the limits as small as they can be and still work.
     fileprivate mutating func tighten() {
         self.rowsPerChangeList = 3
         self.changeListsInFlight = 2

@@ -2,11 +2,11 @@ import Environment
 import Glibc
 import Synchronization
 
-/// A disk in memory that keeps what was synced apart from what was only written, and loses the latter in a crash.
+/// A disk in memory that keeps what was synced apart from what was only written, and may lose the latter in a crash.
 ///
-/// It is the file system of an `Environment`, and under `vfsName` a VFS of SQLite. Folders other than "/" must be created.
+/// It serves as the file system of an `Environment` and, under `vfsName`, as a VFS of SQLite. Folders other than "/" must be created.
 ///
-/// Unchecked: used by the thread that made it, which every call asserts.
+/// Unchecked: used only on the thread that made it, which is asserted.
 package final class SimulatedDisk: @unchecked Sendable {
     /// Calls that can be made to fail.
     package enum Operation: Hashable, CaseIterable, Sendable { case open, read, write, sync, name }
@@ -24,19 +24,19 @@ package final class SimulatedDisk: @unchecked Sendable {
         var after: Int
     }
 
-    /// Under which SQLite knows this disk.
+    /// The name under which SQLite knows this disk.
     package let vfsName: String
-    /// Counts up in each crash: what was open before is dead afterwards.
+    /// Goes up by one with each crash: what was open before is dead afterwards.
     package private(set) var generation = 0
-    /// Calls made so far that change something: writes, syncs and names.
+    /// How many calls so far changed something: writes, syncs and names.
     package private(set) var changes = 0
-    /// The disk stops when it has taken so many changes more: the next ones fail with EIO until `crash`. Nil for never.
+    /// The disk stops after this many more changes: all calls fail with EIO after that, until `crash`. Nil for never.
     package var changesUntilPowerCut: Int?
     /// How often a call fails with EIO for no reason; a write fails with ENOSPC in half of these cases.
     package var faultRates: [Operation: Double] = [:]
     /// Another process holds SQLite's lock for writing.
     package var isWriteLocked = false
-    /// Faults that came so far, planned or by rate.
+    /// How many faults there have been so far, planned or by rate.
     package private(set) var faults = 0
 
     let time: any TimeSource
@@ -64,16 +64,16 @@ package final class SimulatedDisk: @unchecked Sendable {
         vfs = RegisteredVFS(self)
     }
 
-    // MARK: what tests do to it
+    // MARK: what tests do to the disk
 
-    /// The power fails. Chance decides how much of what was not synced is there afterwards; open files are dead, locks are gone.
+    /// The power fails. Chance decides how much of what was not synced is there afterwards. Open files are dead, and locks are gone.
     package func crash(_ random: any RandomSource) {
         assertThread()
         generation += 1
         for change in unsyncedNames where random.chance(0.5) { Self.apply(change, to: &durableNames) }
         unsyncedNames = []
         names = durableNames
-        // In a certain order, so that the same seed does the same.
+        // In a fixed order, so that the same seed does the same.
         for path in names.keys.sorted() { names[path]?.crash(random) }
         locked = []
         planned = []
@@ -83,13 +83,13 @@ package final class SimulatedDisk: @unchecked Sendable {
 
     /// Fails a later call.
     /// - Parameters:
-    ///   - number: as `ENOSPC`.
-    ///   - after: so many calls of the kind still work.
+    ///   - number: the error, such as `ENOSPC`.
+    ///   - after: how many calls of this kind still work first.
     package func failNext(_ operation: Operation, _ number: Int32, after: Int = 0) {
         planned.append(Planned(operation: operation, number: number, after: after))
     }
 
-    /// Alters a byte of a file where it lies; false if there is none.
+    /// Alters a byte of a file on the medium; false if there is no such byte.
     @discardableResult
     package func corrupt(_ path: String, offset: Int, mask: UInt8 = 1) -> Bool {
         guard let node = names[Self.normal(path)], offset < node.bytes.count else { return false }
@@ -97,7 +97,7 @@ package final class SimulatedDisk: @unchecked Sendable {
         return true
     }
 
-    /// Takes away a folder with all that is in it.
+    /// Removes a folder with everything in it.
     package func removeTree(_ folder: String) {
         for path in names.keys where path == folder || path.hasPrefix(folder + "/") { (names[path], durableNames[path]) = (nil, nil) }
         unsyncedNames = []
@@ -111,11 +111,11 @@ package final class SimulatedDisk: @unchecked Sendable {
 
     // MARK: for the file system and the VFS
 
-    func assertThread() { precondition(pthread_equal(thread, pthread_self()) != 0, "a simulated disk is used by a second thread") }
+    func assertThread() { precondition(pthread_equal(thread, pthread_self()) != 0, "a simulated disk is used on a second thread") }
 
     func node(_ path: String) -> DiskNode? { names[Self.normal(path)] }
 
-    /// To be asked before each call: throws if it shall fail.
+    /// To be called before each operation: throws if it is to fail.
     func begin(_ operation: Operation, _ path: String) throws(FileError) {
         assertThread()
         if isDead { throw FileError(path: path, number: EIO) }
@@ -144,7 +144,7 @@ package final class SimulatedDisk: @unchecked Sendable {
         return operation == .write && random.chance(0.5) ? ENOSPC : EIO
     }
 
-    /// Writes; a call that fails has written a part.
+    /// Writes bytes; a call that fails may have written some of them.
     func write(_ node: DiskNode, _ path: String, at offset: Int, _ bytes: [UInt8]) throws(FileError) {
         do throws(FileError) {
             try begin(.write, path)
@@ -193,7 +193,7 @@ package final class SimulatedDisk: @unchecked Sendable {
         }
     }
 
-    /// Names of what a folder holds, sorted.
+    /// The names of what a folder holds, sorted.
     func children(_ folder: String) -> [String] {
         let folder = Self.normal(folder)
         return names.keys.filter { $0 != "/" && Self.parent($0) == folder }.map { String($0.split(separator: "/").last ?? "") }.sorted()
@@ -214,7 +214,7 @@ package final class SimulatedDisk: @unchecked Sendable {
         return "/" + parts.joined(separator: "/")
     }
 
-    /// Without "." and "..".
+    /// The path without "." and "..".
     static func normal(_ path: String) -> String {
         if !path.utf8.contains(UInt8(ascii: ".")), path.hasPrefix("/"), !path.hasSuffix("/") { return path }
         var parts: [Substring] = []

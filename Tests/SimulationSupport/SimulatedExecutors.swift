@@ -2,7 +2,7 @@ import Environment
 
 /// A serial context whose jobs are steps of the scheduler, in the order in which they came.
 ///
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 package final class SimulatedContext: SerialContext, SerialExecutor, @unchecked Sendable {
     private let scheduler: Scheduler
     private let machine: Int
@@ -32,9 +32,9 @@ package final class SimulatedContext: SerialContext, SerialExecutor, @unchecked 
         add(.context) { [self] in job.runSynchronously(on: asUnownedSerialExecutor()) }
     }
 
-    package func checkIsolated() { precondition(isCurrent, "called outside of the connection's context") }
+    package func checkIsolated() { precondition(isCurrent, "called outside the connection's context") }
 
-    /// Runs at this time.
+    /// Runs the job at this time.
     package func at(_ time: UInt64, _ kind: Scheduler.Kind, _ job: @escaping @Sendable () -> Void) {
         scheduler.at(time, machine, kind) { [self] in
             let before = scheduler.current
@@ -50,7 +50,7 @@ package final class SimulatedContext: SerialContext, SerialExecutor, @unchecked 
     }
 }
 
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 private final class SimulatedTimer: ScheduledJob, @unchecked Sendable {
     private var job: (@Sendable () -> Void)?
 
@@ -65,7 +65,7 @@ private final class SimulatedTimer: ScheduledJob, @unchecked Sendable {
     }
 }
 
-/// Where a machine's tasks run that belong to no actor with an executor of its own.
+/// Where those tasks of a machine run that belong to no actor with an executor of its own.
 package final class SimulatedTasks: TaskExecutor {
     private let scheduler: Scheduler
     private let machine: Int
@@ -83,11 +83,11 @@ package final class SimulatedTasks: TaskExecutor {
 
 /// The clocks of one simulated machine.
 ///
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 package final class SimulatedTime: TimeSource, @unchecked Sendable {
     private let scheduler: Scheduler
     private let machine: Int
-    /// What the wall clock is off, in seconds; may be changed at any time.
+    /// How far the wall clock is off, in seconds; may be changed at any time.
     package var skew: Int64 = 0
 
     package init(_ scheduler: Scheduler, machine: Int) {
@@ -111,7 +111,7 @@ package final class SimulatedTime: TimeSource, @unchecked Sendable {
         }
     }
 
-    /// Unchecked: used by the one thread of a simulation.
+    /// Unchecked: used only on the simulation's one thread.
     private final class Sleeper: @unchecked Sendable {
         private var continuation: CheckedContinuation<Void, any Error>?
         private var result: Result<Void, any Error>?

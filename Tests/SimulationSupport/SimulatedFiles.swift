@@ -59,7 +59,7 @@ extension SimulatedDisk: FileSystem {
     }
 }
 
-/// Unchecked: used by the one thread of its disk.
+/// Unchecked: used only on its disk's one thread.
 private final class SimulatedFile: OpenFile, @unchecked Sendable {
     private let disk: SimulatedDisk
     private let path: String
@@ -99,7 +99,7 @@ private final class SimulatedFile: OpenFile, @unchecked Sendable {
     }
 }
 
-/// Unchecked: used by the one thread of its disk.
+/// Unchecked: used only on its disk's one thread.
 private final class SimulatedLock: FileLock, @unchecked Sendable {
     private let disk: SimulatedDisk
     private let path: String

@@ -4,14 +4,14 @@ import NIOCore
 
 /// The lines between simulated machines.
 ///
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 package final class SimulatedNetwork: @unchecked Sendable {
     package struct Conditions: Sendable {
-        /// Of a message, in nanoseconds.
+        /// How long a message takes, in nanoseconds.
         package var latency: ClosedRange<UInt64> = 200_000...5_000_000
-        /// Nanoseconds that a byte takes; 0 for a line without limit.
+        /// How long each byte takes in addition; 0 for a line of unlimited speed.
         package var nanosecondsPerByte: UInt64 = 0
-        /// Bytes on their way above which an end is not writable, and below which it is again.
+        /// An end is not writable once more bytes than the first of these are on their way, until fewer than the second are.
         package var highWatermark = 64 << 10
         package var lowWatermark = 16 << 10
 
@@ -20,22 +20,22 @@ package final class SimulatedNetwork: @unchecked Sendable {
 
     let scheduler: Scheduler
     package var conditions = Conditions()
-    /// Messages and bytes of all connections so far.
+    /// Messages and bytes sent on all connections so far.
     package private(set) var messages = 0
     package private(set) var bytes = 0
     /// Connections made so far.
     package private(set) var connections = 0
-    /// Takes a connection at a machine; false if nobody listens.
-    /// Whether a machine names revisions by versions, to those that do so as well.
+    /// Whether a machine names revisions by versions to machines that do so as well.
     package var speaksVersions: (_ machine: Int) -> Bool = { _ in false }
+    /// Takes a connection at a machine; false if nobody listens.
     package var accept: (_ machine: Int, _ transport: SimulatedTransport) -> Bool = { _, _ in false }
-    /// Machines that nobody reaches, and that reach nobody.
+    /// Machines that nobody can reach, and that can reach nobody.
     package var unreachable: Set<Int> = []
     private var open: [SimulatedTransport] = []
 
     package init(_ scheduler: Scheduler) { self.scheduler = scheduler }
 
-    /// When a message that is sent now arrives.
+    /// The time at which a message sent now arrives.
     func arrival(bytes: Int) -> UInt64 {
         let range = conditions.latency
         return scheduler.now + range.lowerBound + scheduler.random.next() % (range.upperBound - range.lowerBound + 1)
@@ -49,7 +49,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
 
     func ended(_ transport: SimulatedTransport) { open.removeAll { $0 === transport } }
 
-    /// A connection from one machine to another; nil when it cannot be had.
+    /// Connects one machine to another; nil if that is not possible.
     func connect(_ from: Int, _ to: Int) -> SimulatedTransport? {
         guard !unreachable.contains(from), !unreachable.contains(to) else { return nil }
         let near = SimulatedTransport(self, machine: from, peer: to)
@@ -63,16 +63,16 @@ package final class SimulatedNetwork: @unchecked Sendable {
         return near
     }
 
-    /// Ends of connections at a machine that are not over there.
+    /// How many connections a machine has that have not ended at its side.
     func ends(of machine: Int) -> Int { open.count { $0.machine == machine } }
 
-    /// How many connections between two machines work, made by the first.
+    /// How many working connections the first machine has made to the second.
     func wholeConnections(_ from: Int, _ to: Int) -> Int { open.count { $0.isActive && $0.machine == from && $0.peerMachine == to && $0.isWhole } }
 
     /// How many connections are open.
     package var openConnections: Int { open.count / 2 }
 
-    /// Cuts a connection: both ends hear of it soon, or, half-open, one of them only after its time-out.
+    /// Cuts a connection. Both ends notice soon, or one of them only after its timeout if the connection is left half-open.
     package func cut(_ end: SimulatedTransport, isHalfOpen: Bool) {
         let random = scheduler.random
         let peer = end.peer

@@ -2,9 +2,9 @@ import Documents
 import Environment
 import Interfaces
 
-/// What the versions of a simulated policy have in common: every watcher is told of each new one.
+/// What all simulated policies have in common: a version in force, and watchers that are told of each new one.
 ///
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 package class SimulatedPolicy: @unchecked Sendable {
     /// How the version in force behaves.
     package enum Mood: Sendable { case well, failing, slow, rejecting }
@@ -12,7 +12,7 @@ package class SimulatedPolicy: @unchecked Sendable {
     package let pluginName: String
     package private(set) var version = "1"
     package private(set) var mood = Mood.well
-    /// What it failed with so far.
+    /// The kinds of failure that it has had so far.
     package private(set) var failures: Set<String> = []
     private var number = 1
     private var watchers: [AsyncStream<String>.Continuation] = []
@@ -25,7 +25,7 @@ package class SimulatedPolicy: @unchecked Sendable {
         return stream
     }
 
-    /// Another version comes into force.
+    /// Brings another version into force, which behaves like this.
     package func change(_ mood: Mood) {
         number += 1
         version = String(number)
@@ -39,7 +39,7 @@ package class SimulatedPolicy: @unchecked Sendable {
     }
 }
 
-/// Rejects documents whose id begins with x, in each version; apart from that it does what its mood says.
+/// Rejects documents whose id begins with x, in every version; apart from that it behaves as its mood says.
 package final class SimulatedFilter: SimulatedPolicy, DocumentFilter, @unchecked Sendable {
     private let time: SimulatedTime
 
@@ -53,7 +53,7 @@ package final class SimulatedFilter: SimulatedPolicy, DocumentFilter, @unchecked
         try? await time.sleep(nanoseconds: mood == .slow ? 2_000_000_000 : 300_000)
         return documents.map { document in
             if document.id.text.hasPrefix("x") { return .reject }
-            // Some documents only.
+            // The mood concerns only some of the documents.
             let isChosen = document.id.text.utf8.last.map { $0 % 2 == 0 } ?? false
             return switch mood {
             case .well: .pass
@@ -65,7 +65,7 @@ package final class SimulatedFilter: SimulatedPolicy, DocumentFilter, @unchecked
     }
 }
 
-/// Unites the edits of both sides; a document wins against its deletion.
+/// Combines the edits of both sides; a document wins against its deletion.
 package final class SimulatedResolver: SimulatedPolicy, ConflictResolver, @unchecked Sendable {
     private let time: SimulatedTime
     /// Whether a slow version takes its time before it fails.
@@ -91,9 +91,9 @@ package final class SimulatedResolver: SimulatedPolicy, ConflictResolver, @unche
     }
 }
 
-/// Puts documents into the channel that peers have, but those that an edit hides. Of what peers write it fails on some documents, at
-/// once or late, as its mood is: they keep it, and come back. Of what is written here, only on documents that no peer writes: what is in
-/// no channel for a while is taken from peers, and with it what they wrote of it and did not push.
+/// Puts documents into the channel that peers have, except those that an edit hides. Depending on its mood it fails on some of the
+/// documents that peers write, at once or late: peers keep these, and push them again. Of what is written here it fails only on documents
+/// that no peer writes: what is in no channel for a while is taken from peers, together with edits of theirs that they have not pushed.
 package final class SimulatedSyncFunction: SimulatedPolicy, SyncFunction, @unchecked Sendable {
     package static let channel = "a"
     private let time: SimulatedTime
@@ -116,14 +116,14 @@ package final class SimulatedSyncFunction: SimulatedPolicy, SyncFunction, @unche
 }
 
 extension SimulatedSyncFunction {
-    /// Peers have nothing of the documents whose id begins with h, not even of those they wrote.
+    /// Peers see none of the documents whose id begins with h, not even those that they wrote themselves.
     private func isHidden(_ document: PolicyDocument) -> Bool { document.id.text.hasPrefix("h") || Edits(document.body).isHidden }
 }
 
-/// The bodies of simulated documents: which edits are in them, and perhaps a blob.
+/// What the body of a simulated document holds: the edits made so far, and perhaps a blob.
 package struct Edits {
     package var all: Set<String>
-    /// A digest.
+    /// The digest of the blob.
     package var blob: String?
 
     package init(_ all: Set<String> = [], blob: String? = nil) {
@@ -138,7 +138,7 @@ package struct Edits {
         blob = object["b"]?.asObject?["digest"]?.asString
     }
 
-    /// Peers may not have the document.
+    /// Whether an edit hides the document from peers.
     package var isHidden: Bool { all.contains { $0.hasPrefix("hide") } }
 
     package var body: [UInt8] {

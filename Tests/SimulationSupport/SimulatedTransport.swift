@@ -2,16 +2,16 @@ import Environment
 import Interfaces
 import NIOCore
 
-/// One end of a simulated connection. Messages of one direction keep their order; what the other end has not taken counts against
-/// the watermarks.
+/// One end of a simulated connection. Messages in one direction keep their order; what the other end has not yet taken counts
+/// against the watermarks.
 ///
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 package final class SimulatedTransport: MessageTransport, @unchecked Sendable {
     package let context: SimulatedContext
     package let peerDescription: String
     package let machine: Int
     let peerMachine: Int
-    /// It was opened from here.
+    /// Whether the connection was opened from this end.
     var isActive = false
     private unowned let network: SimulatedNetwork
     fileprivate(set) var peer: SimulatedTransport?
@@ -28,7 +28,7 @@ package final class SimulatedTransport: MessageTransport, @unchecked Sendable {
     private var lastArrival: UInt64 = 0
     private var end: ConnectionEnd?
     private var endIsDelivered = false
-    /// Nothing arrives here any more, and nothing that is written here leaves.
+    /// Whether the line is dead here: nothing arrives any more, and nothing that is written leaves.
     private var isSevered = false
 
     init(_ network: SimulatedNetwork, machine: Int, peer: Int) {
@@ -46,7 +46,7 @@ package final class SimulatedTransport: MessageTransport, @unchecked Sendable {
 
     package var executionContext: any SerialContext { context }
     package var isOver: Bool { end != nil }
-    /// What is written here arrives, and the other way round.
+    /// Whether what either end writes arrives at the other.
     var isWhole: Bool { end == nil && !isSevered && peer.map { $0.end == nil && !$0.isSevered } ?? false }
 
     package var isWritable: Bool {
@@ -96,7 +96,7 @@ package final class SimulatedTransport: MessageTransport, @unchecked Sendable {
         }
     }
 
-    /// The line goes dead here; the end is noticed after a time.
+    /// The line goes dead here, which is noticed after a time.
     func sever(noticedAfter nanoseconds: UInt64) {
         guard end == nil, !isSevered else { return }
         isSevered = true

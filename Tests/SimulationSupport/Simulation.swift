@@ -3,9 +3,9 @@ import DocumentStore
 import Environment
 import Replication
 
-/// One run: a fleet is put under load and faults, then heals, round by round; after each all that is promised is checked.
+/// One run: round by round, a fleet is put under load and faults and then heals. After each round every promise is checked.
 ///
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 package final class Simulation: @unchecked Sendable {
     package let plan: SimulationPlan
     package let scheduler: Scheduler
@@ -15,18 +15,18 @@ package final class Simulation: @unchecked Sendable {
     let random: SeededRandom
     private(set) var policies: [SimulatedPolicy] = []
     private(set) var violation: String?
-    /// What was looked at when all was quiet last.
+    /// What the last audit of a quiet fleet looked at.
     var audited: [AuditedState] = []
-    /// Since when a machine has more places in its memory budget taken than it has connections.
+    /// By machine: the time since which its memory budget has had more places taken than the machine has connections.
     var surplus: [Int: UInt64] = [:]
-    /// Edits left in a burst when connections break.
+    /// How many edits of a burst are left when connections break.
     var cutAt: Int?
 
-    /// Simulated time of a round in which edits and faults come.
+    /// Simulated time, from the start of a round, during which edits and faults happen.
     static let window: UInt64 = 20_000_000_000
-    /// Simulated time within which a healed fleet has to come to rest; a replicator waits up to five minutes between attempts.
+    /// Simulated time within which a healed fleet has to come to rest. A replicator waits up to five minutes between attempts.
     static let longestRest: UInt64 = 3_600_000_000_000
-    /// Simulated time without a step after which all is quiet: several times as long as a message takes, or the disk.
+    /// Simulated time without a step after which all is quiet: several times what a message or the disk takes.
     static let quiet: UInt64 = 50_000_000
 
     package init(_ plan: SimulationPlan, log: ((String) -> Void)? = nil) {
@@ -69,7 +69,7 @@ package final class Simulation: @unchecked Sendable {
         agent.links.append(link)
     }
 
-    /// What policies failed with, by their names.
+    /// The kinds of failure that policies had, by the policies' names.
     package var failuresOfPolicies: [String: Set<String>] {
         Dictionary(policies.map { ($0.pluginName, $0.failures) }) { $0.union($1) }
     }
@@ -79,7 +79,7 @@ package final class Simulation: @unchecked Sendable {
         return policy
     }
 
-    /// The first thing that is wrong counts.
+    /// Records a broken invariant. Only the first one counts, because others may follow from it.
     func violate(_ what: String) {
         guard violation == nil else { return }
         violation = what
@@ -115,7 +115,7 @@ package final class Simulation: @unchecked Sendable {
         scheduler.advance(to: end)
     }
 
-    /// Runs until nothing is left to happen, or nothing but what is refused permanently.
+    /// Runs until nothing is left to happen, except that what is permanently refused is offered again.
     func rest() {
         let (start, steps) = (scheduler.now, scheduler.steps)
         let bound = 200_000 + 2_000 * record.commits * plan.links.count
@@ -124,18 +124,18 @@ package final class Simulation: @unchecked Sendable {
             if scheduler.now - start > Self.longestRest {
                 return violate("the fleet does not come to rest within an hour")
             }
-            if scheduler.steps - steps > bound { return violate("the fleet does not come to rest within \(bound) steps: a storm") }
+            if scheduler.steps - steps > bound { return violate("the fleet does not come to rest within \(bound) steps: it keeps sending") }
         }
     }
 
-    /// Whether there is another step; looks at what is said where nothing happens before it for so long that nothing is under way.
+    /// Whether there is another step. Audits the fleet first if the next step is so far off that nothing can be under way.
     private func isGoingOn(until end: UInt64) -> Bool {
         guard let next = scheduler.nextTime, next <= end else { return false }
         if next - scheduler.now >= Self.quiet { audit() }
         return violation == nil
     }
 
-    /// What has to be true at any time, looked at now and then.
+    /// Checks every so often what has to be true at any time.
     private func look() {
         guard scheduler.steps % 256 == 0 else { return }
         for agent in agents {
@@ -154,12 +154,12 @@ package final class Simulation: @unchecked Sendable {
         if scheduler.count > 20_000 { violate("\(scheduler.count) steps wait: a queue grows without bound") }
     }
 
-    /// As they were counted: a status shows a total that is never less than what was completed.
+    /// Takes the counts as they were counted, because a status raises its total to what was completed if that is more.
     private func checkCounts(_ counts: ReplicationCounts, _ whose: String) {
         if counts.completed > counts.total { violate("\(whose): \(counts.completed) documents completed of \(counts.total)") }
     }
 
-    /// What came is put together at a cost that does not grow with the number of frames: memory that doubles copies each byte once or twice.
+    /// Messages are put together at a cost that does not grow with the number of frames: a buffer that doubles copies each byte once or twice.
     private func checkCopying(_ counters: ReplicationCounters, _ whose: String) {
         #if DEBUG
         let (taken, copied) = counters.copying
@@ -167,7 +167,7 @@ package final class Simulation: @unchecked Sendable {
         #endif
     }
 
-    /// All faults end; who gave up begins again.
+    /// Ends all faults, and starts again whatever had given up.
     private func heal() {
         scheduler.say("the fleet heals")
         network.unreachable = []
@@ -181,11 +181,11 @@ package final class Simulation: @unchecked Sendable {
             agent.restartStopped()
         }
         for policy in policies where policy.mood != .well { policy.change(.well) }
-        // Else peers would offer theirs again and again.
+        // Otherwise peers would offer their own documents of these names again and again.
         if plan.hasChannels { giveUpHidden(agents[plan.links[0].to]) }
     }
 
-    /// Starts a machine that is down, and looks whether it lost something.
+    /// Starts a machine that is down, and checks whether it lost anything.
     func start(_ agent: SimulatedAgent) {
         guard agent.process == nil else { return }
         do {
@@ -199,20 +199,20 @@ package final class Simulation: @unchecked Sendable {
                 checkCheckpoint(agents[link.from], agents[link.to])
             }
         } catch is FileError {
-            // As below.
+            // As with the errors of the store below.
         } catch StoreError.inputOutput, StoreError.diskFull {
             // The disk fails; the next attempt may do better.
         } catch where agent.disk.isWriteLocked {
-            // Likewise, when the other process is done.
+            // The next attempt may do better, once the other process is done.
         } catch let error as StoreError where record.damaged.contains(agent.number) {
-            // It says so.
+            // A damaged database has to say that it is damaged.
             damageWasNamed(agent, error)
         } catch {
             violate("machine \(agent.number) does not start again: \(error)")
         }
     }
 
-    /// Ends everything, so that nothing of this run stays in memory.
+    /// Ends everything, so that nothing from this run stays in memory.
     private func finish() {
         for agent in agents { agent.stop() }
         var left = 200_000

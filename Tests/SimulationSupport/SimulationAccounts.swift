@@ -2,10 +2,10 @@ import Documents
 import DocumentStore
 import Replication
 
-/// What did not pass is on a list, and nowhere else; what was counted is what happened.
+/// What filters stopped is on a list and nowhere else, and the counts say what happened.
 extension Simulation {
     func checkAccounts() {
-        // A machine that started over has nothing of its earlier state on its lists.
+        // The lists of a machine that started over know nothing of its earlier state.
         guard record.everRenewed.isEmpty else { return }
         for link in plan.links {
             guard let index = agents[link.from].links.firstIndex(where: { $0.to == link.to }) else { continue }
@@ -22,7 +22,7 @@ extension Simulation {
         return (ids ?? []).filter { $0.text.hasPrefix("x") && !record.purged.contains($0) }
     }
 
-    /// A document that filters reject is on the list of the side that replicates, whichever way it would have gone.
+    /// A document that filters reject is on the list of the side with the replicator, whichever way it would have gone.
     private func checkRejected(_ active: SimulatedAgent, _ link: SimulatedLink, _ passive: SimulatedAgent) {
         let (mine, theirs) = (rejectedIDs(active), rejectedIDs(passive))
         let name = "between machine \(active.number) and machine \(passive.number)"
@@ -35,16 +35,16 @@ extension Simulation {
         }
         let (kept, held) = (listed(.push), listed(.pull))
         for id in mine.subtracting(theirs).sorted() where !kept.contains(id) {
-            return violate("\(name), \(id) was not pushed, and no list says so")
+            return violate("\(name), \(id) was not pushed, but no list says so")
         }
-        // What a listener keeps from a peer that peer does not hear of.
+        // A peer does not hear of what a listener keeps from it.
         guard passive.listenerPushFilter == nil else { return }
         for id in theirs.subtracting(mine).sorted() where !held.contains(id) {
-            return violate("\(name), \(id) was not pulled, and no list says so")
+            return violate("\(name), \(id) was not pulled, but no list says so")
         }
     }
 
-    /// A document that every filter rejects came by a way that has none.
+    /// A document that every filter rejects can only have come by a way without filters.
     private func checkLeaks(_ agent: SimulatedAgent) {
         let foreign = rejectedIDs(agent).filter { !$0.text.hasSuffix("-\(agent.number)") }
         guard let id = foreign.min() else { return }
@@ -52,19 +52,19 @@ extension Simulation {
             other.links.contains { $0.to == agent.number && $0.pushFilter == nil && agent.listenerPullFilter == nil }
                 || agent.links.contains { $0.to == other.number && $0.pullFilter == nil && other.listenerPushFilter == nil }
         }
-        if !isOpen { violate("machine \(agent.number) has \(id), which every filter on the way rejects") }
+        if !isOpen { violate("machine \(agent.number) has \(id), although there is a filter on every way to it, and filters reject this document") }
     }
 
-    /// If nothing fails, both ends count the same.
+    /// If nothing fails, the counts of both ends agree.
     private func checkCalmCounts() {
         guard plan.isCalm, plan.topology == .pair, network.connections == 1, let process = agents[0].process, let peer = agents[1].process,
             let session = peer.sessions.values.first, peer.sessions.count == 1
         else { return }
         let (mine, theirs) = (process.replicators[0].rawCounts, session.counters.snapshot)
-        if mine.pushed != theirs.pulled { violate("\(mine.pushed) documents were counted as pushed, and \(theirs.pulled) as received by the listener") }
-        // What was on its way while it came by another push is here already, and not pulled.
-        if mine.pulled > theirs.pushed { violate("\(mine.pulled) documents were counted as pulled, and \(theirs.pushed) as sent by the listener") }
+        if mine.pushed != theirs.pulled { violate("\(mine.pushed) documents were counted as pushed, but \(theirs.pulled) as received by the listener") }
+        // Fewer may be pulled than were sent: what arrived by another push while it was on its way is here already.
+        if mine.pulled > theirs.pushed { violate("\(mine.pulled) documents were counted as pulled, but only \(theirs.pushed) as sent by the listener") }
         let decisions = UInt64(record.decisions[0] ?? 0)
-        if mine.resolved != decisions { violate("\(mine.resolved) conflicts were counted as resolved, and \(decisions) were") }
+        if mine.resolved != decisions { violate("\(mine.resolved) conflicts were counted as resolved, but \(decisions) were") }
     }
 }

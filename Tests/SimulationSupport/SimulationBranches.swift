@@ -1,8 +1,8 @@
 import Documents
 import DocumentStore
 
-/// Documents that one machine alone writes, and whose branches end there: what is current is deleted, and somebody who never had the document
-/// brings another beginning, as CouchDB's clients and devices do that made theirs off line. Everybody else follows, whichever revision is the greater.
+/// Documents that only one machine writes, and whose branches end there: the current revision is deleted, and a peer that never had the
+/// document brings one that begins anew, as CouchDB's clients and devices do after creating it offline. All others follow, whichever revision is greater.
 extension Simulation {
     func scheduleBranches(_ start: UInt64) {
         for number in 0..<(5 + random.below(30)) {
@@ -46,15 +46,15 @@ extension Simulation {
         }
     }
 
-    /// Nobody else has edited these, so that nobody else has a say.
+    /// Checks that a document is as the only machine that writes it has made it, since nobody else has a say.
     ///
     /// - Parameter body: nil where the document is deleted or not there.
     func checkBranches(_ id: DocumentID, _ body: [UInt8]?) {
         guard let answered = record.answeredBranches[id], let made = record.branches[id], record.everRenewed.isEmpty else { return }
         let mark = body.flatMap { Edits($0).all.first } ?? ""
-        // What was not answered may have been stored as well.
+        // A write that was never answered may have been stored as well.
         guard made[answered...].contains(mark) else {
-            return violate("\(id) is \(mark.isEmpty ? "deleted" : mark), but the only machine that writes it has made it \(made[answered]) since")
+            return violate("\(id) is \(mark.isEmpty ? "deleted" : mark), but the only machine that writes it has since made it \(made[answered].isEmpty ? "deleted" : made[answered])")
         }
     }
 }

@@ -3,7 +3,7 @@ import DocumentStore
 import Environment
 import Replication
 
-/// What is promised.
+/// Checks of what Nightjar promises.
 extension Simulation {
     /// A machine's documents by id.
     private struct Replica: Sendable {
@@ -13,7 +13,7 @@ extension Simulation {
             for row in try transaction.changes(collection, since: 0, limit: 10_000, includeBodies: true) { rows[row.id] = row }
         }
 
-        /// Whether it has the revision, or so new a one that the older may be forgotten, or another tombstone in place of a tombstone.
+        /// Whether it has the revision, or one so much newer that the older may be forgotten, or another tombstone in place of a tombstone.
         func has(_ id: DocumentID, _ revision: RevisionID, isDeleted: Bool = false) throws -> Bool {
             guard let row = rows[id] else { return false }
             if isDeleted, row.isDeleted { return true }
@@ -22,7 +22,7 @@ extension Simulation {
         }
     }
 
-    /// What both sides say is done between them is done.
+    /// When both sides say that they are done, everything between them really is done.
     func checkIdle(_ active: SimulatedAgent, _ passive: SimulatedAgent, _ replicator: Replicator, peerStands: Bool) {
         guard let mine = active.look({ try Replica($0, $1) }), let theirs = passive.look({ try Replica($0, $1) }) else { return }
         let (configuration, waiting) = (replicator.configuration, Set(replicator.waiting.all.map(\.id)))
@@ -40,7 +40,7 @@ extension Simulation {
             if configuration.type.pushes {
                 for (id, row) in mine.rows.sorted(by: { $0.key < $1.key }) where !isExcused(id) {
                     if try !theirs.has(id, row.revision, isDeleted: row.isDeleted) {
-                        return violate("\(name), but \(id) \(row.revision) is not pushed")
+                        return violate("\(name), but \(id) \(row.revision) has not been pushed")
                     }
                 }
             }
@@ -49,7 +49,7 @@ extension Simulation {
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where !isExcused(id) && !hidden.contains(id) {
                 if row.isDeleted, mine.rows[id] == nil || record.everRenewed.contains(active.number) { continue }
                 if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {
-                    return violate("\(name), but \(id) \(row.revision) is not pulled")
+                    return violate("\(name), but \(id) \(row.revision) has not been pulled")
                 }
             }
         } catch {
@@ -57,7 +57,7 @@ extension Simulation {
         }
     }
 
-    /// What peers do not see, because it is not in their channel, or it or a change before it is not assigned yet: the feed waits there.
+    /// What peers do not see, because it is not in their channel or because the feed waits at or before it for channels to be assigned.
     private func hidden(_ replica: Replica, on passive: SimulatedAgent) -> Set<DocumentID> {
         guard plan.hasChannels else { return [] }
         let hidden = passive.look { transaction, collection in
@@ -74,7 +74,7 @@ extension Simulation {
 
     private func replica(_ agent: SimulatedAgent) -> Replica? {
         do { return try agent.read { try Replica($0, $1) } } catch {
-            // The power is about to go; or it is damaged, and has to say so.
+            // Not if the power is about to fail. A damaged database has to say so, which is checked elsewhere.
             if agent.disk.changesUntilPowerCut == nil, !record.damaged.contains(agent.number) { violate("machine \(agent.number) cannot be read: \(error)") }
             return nil
         }
@@ -82,7 +82,7 @@ extension Simulation {
 
     // MARK: at any time
 
-    /// After a start: what was acknowledged is there.
+    /// After a start, everything that was acknowledged is there.
     func checkAcknowledged(_ agent: SimulatedAgent) {
         guard let replica = replica(agent) else { return }
         for (id, acknowledged) in (record.acknowledged[agent.number] ?? [:]).sorted(by: { $0.key < $1.key })
@@ -90,16 +90,16 @@ extension Simulation {
             guard let row = replica.rows[id], row.sequence >= acknowledged.sequence else {
                 return violate("machine \(agent.number) lost an acknowledged write: \(id) \(acknowledged.revision)")
             }
-            // A deletion may leave another branch's tombstone as the current one.
+            // After a deletion, another branch's tombstone may be the current one.
             let isThere = row.revision == acknowledged.revision
                 || row.isDeleted && (try? row.revisionTree().contains(acknowledged.revision)) == true
             if row.sequence == acknowledged.sequence, !isThere {
-                return violate("machine \(agent.number) has another \(id) than it acknowledged")
+                return violate("machine \(agent.number) has another revision of \(id) than the one it acknowledged")
             }
         }
     }
 
-    /// No checkpoint is ahead of data: what it says is at the other side is there.
+    /// No checkpoint is ahead of the data: what it says has reached the other side is there.
     func checkCheckpoint(_ active: SimulatedAgent, _ passive: SimulatedAgent) {
         guard let process = active.process, passive.process != nil else { return }
         guard let mine = replica(active), let theirs = replica(passive) else { return }
@@ -118,19 +118,19 @@ extension Simulation {
         let between = "between machine \(active.number) and machine \(passive.number)"
         do {
             for (id, row) in mine.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= checkpoint.local {
-                // What the pull holds of a document comes before what is pushed of it.
+                // A document that the pull holds back is not pushed until the pull has dealt with it.
                 if isFree(id) || kept.contains(id) || held.contains(id) || row.hasConflict || mayBeDropped(id) { continue }
                 if try !theirs.has(id, row.revision, isDeleted: row.isDeleted) {
-                    return violate("the checkpoint \(between) says that \(row.sequence) is pushed, but \(id) \(row.revision) is not there")
+                    return violate("the checkpoint \(between) says that sequence \(row.sequence) has been pushed, but \(id) \(row.revision) is not there")
                 }
             }
             guard let remote = checkpoint.remote?.integer else { return }
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= remote {
                 if isFree(id) || held.contains(id) || mayBeDropped(id) || plan.hasChannels && id.text.hasPrefix("h") { continue }
-                // Who never heard of a document need not hear of its end, and may make one of its name.
+                // A machine that never heard of a document need not hear of its deletion, and may create one of the same name.
                 if row.isDeleted, mine.rows[id].map({ $0.sequence > checkpoint.local }) ?? true || record.everRenewed.contains(active.number) { continue }
                 if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {
-                    return violate("the checkpoint \(between) says that \(row.sequence) is pulled, but \(id) \(row.revision) is not here")
+                    return violate("the checkpoint \(between) says that sequence \(row.sequence) has been pulled, but \(id) \(row.revision) is not here")
                 }
             }
         } catch {
@@ -138,26 +138,26 @@ extension Simulation {
         }
     }
 
-    /// Nothing is promised of what was purged or is rejected by every filter.
+    /// Nothing is promised about what was purged or every filter rejects (x), and `checkChannels` checks documents of channels (c).
     private func isFree(_ id: DocumentID) -> Bool { record.purged.contains(id) || id.text.hasPrefix("x") || id.text.hasPrefix("c") }
 
-    /// Where several machines decide the same conflict, or follow another to another branch, a machine may have dropped what another one kept.
+    /// Where several machines decide the same conflict, or follow one another to another branch, one may have dropped what another kept.
     private func mayBeDropped(_ id: DocumentID) -> Bool {
         [.hubs, .ring, .chain].contains(plan.topology) && (record.decided.contains(id) || record.branches[id] != nil)
     }
 
-    // MARK: when all is quiet
+    // MARK: at rest
 
     func checkAtRest() {
         for agent in agents {
             guard let process = agent.process else { return violate("machine \(agent.number) is down after the fleet healed") }
             if let count = record.unanswered[agent.number], count != 0 {
-                violate("machine \(agent.number) has not answered \(count) writes")
+                violate("machine \(agent.number) has left \(count) writes unanswered")
             }
             for (link, replicator) in zip(agent.links, process.replicators) { checkStatus(agent, link, replicator) }
             for (_, session) in process.sessions.sorted(by: { $0.key < $1.key }) {
                 if session.activity != .idle {
-                    violate("machine \(agent.number) has a session that is \(session.activity) although nothing happens any more")
+                    violate("machine \(agent.number) has a session that is \(session.activity) although nothing is left to happen")
                 }
                 let counts = session.counters.snapshot
                 if counts.completed != counts.total {
@@ -177,12 +177,12 @@ extension Simulation {
         let name = "the replicator from machine \(agent.number) to machine \(link.to)"
         let status = replicator.status
         if status.activity != .idle {
-            violate("\(name) is \(status.activity) although nothing happens any more (\(status.error.map { "\($0)" } ?? "no error"))")
+            violate("\(name) is \(status.activity) although nothing is left to happen (\(status.error.map { "\($0)" } ?? "no error"))")
         }
         let counts = replicator.rawCounts
         if counts.completed != counts.total { violate("\(name) is idle with \(counts.completed) of \(counts.total) documents completed") }
         let waiting = pending(agent, replicator)?.filter { !isFree(DocumentID(stored: $0)) } ?? []
-        if !waiting.isEmpty { violate("\(name) is idle while \(waiting.joined(separator: ", ")) wait") }
+        if !waiting.isEmpty { violate("\(name) is idle although these documents wait to be pushed: \(waiting.joined(separator: ", "))") }
     }
 
     /// What the replicator says is still to be pushed; nil if it cannot say.
@@ -205,7 +205,7 @@ extension Simulation {
         }
         let ids = Set(replicas.flatMap { $0.rows.keys }).union(record.edits.keys).sorted()
         for id in ids where !isFree(id) {
-            // A machine that never heard of a document need not hear of its end.
+            // A machine that never heard of a document need not hear of its deletion.
             let states = replicas.map { replica -> String in
                 guard let row = replica.rows[id] else { return "deleted" }
                 return row.isDeleted ? "deleted" : row.revision.text
@@ -220,24 +220,24 @@ extension Simulation {
                 if row.hasConflict { return violate("machine \(number) still has a conflict of \(id)") }
                 let edits = Edits(row.body ?? [])
                 if plan.unites, let lost = record.edits[id]?.subtracting(edits.all).min() {
-                    return violate("the edit \(lost) of \(id) was acknowledged and is lost on machine \(number)")
+                    return violate("the edit \(lost) of \(id) was acknowledged, but is lost on machine \(number)")
                 }
                 if let blob = edits.blob { checkBlob(agents[number], id, blob) }
             }
-            if record.edits[id] != nil, states.contains("deleted") { return violate("\(id) is gone though nobody deleted it") }
+            if record.edits[id] != nil, states.contains("deleted") { return violate("\(id) is gone although nobody deleted it") }
         }
     }
 
-    /// A peer has what is in its channel, and nothing else of the documents that only the listener writes.
+    /// Of the documents that only the listener's machine writes, a peer has those in its channel and no others.
     private func checkChannels() {
         for link in plan.links {
             guard let hub = replica(agents[link.to]), let spoke = replica(agents[link.from]) else { return }
             for (id, row) in hub.rows.sorted(by: { $0.key < $1.key }) where id.text.hasPrefix("c") {
                 let theirs = spoke.rows[id].flatMap { $0.isDeleted ? nil : $0.revision }
                 if Edits(row.body ?? []).isHidden {
-                    if theirs != nil { return violate("machine \(link.from) still has \(id), which left its channel") }
+                    if theirs != nil { return violate("machine \(link.from) still has \(id), which has left its channel") }
                 } else if theirs != row.revision {
-                    return violate("machine \(link.from) has not got \(id) \(row.revision), which is in its channel")
+                    return violate("machine \(link.from) does not have \(id) \(row.revision), which is in its channel")
                 }
             }
         }
@@ -250,7 +250,7 @@ extension Simulation {
         }
     }
 
-    /// No storms: what goes over the lines is bounded by what changed.
+    /// Traffic is bounded by what changed: nothing is sent over and over.
     private func checkTraffic() {
         let bound = 200 + 60 * (record.commits + 2) * plan.links.count * (1 + network.connections / plan.links.count)
         if network.messages > bound {
@@ -258,10 +258,10 @@ extension Simulation {
         }
         guard plan.isCalm, plan.topology == .pair, let process = agents[0].process else { return }
         let counts = process.replicators[0].status.counts
-        // Each write crosses once, and each decision of a conflict; nobody offers back what he was given.
+        // Each write crosses once, as does each decision of a conflict; nobody offers back what they were given.
         let most = UInt64(record.commits) + 2 * counts.resolved + counts.held + counts.rejected + counts.failed
         if counts.total > most + UInt64(record.purged.count) {
-            violate("\(counts.total) documents were looked at for \(record.commits) writes and \(counts.resolved) decisions: an echo")
+            violate("\(counts.total) documents were looked at for \(record.commits) writes and \(counts.resolved) decisions: some were offered back")
         }
     }
 }

@@ -2,8 +2,8 @@ import Documents
 import DocumentStore
 import Environment
 
-/// Media that fail: pages of a database's file and bytes of blobs that are not what was written, and the operator who is told of it and begins
-/// anew with an empty database.
+/// Failing media: pages of a database's file and bytes of blobs that are no longer what was written. An operator who is told of the damage
+/// starts afresh with an empty database.
 extension Simulation {
     func scheduleDamage(_ start: UInt64) {
         let agent = agents[random.below(agents.count)]
@@ -11,9 +11,9 @@ extension Simulation {
     }
 
     private func damage(_ agent: SimulatedAgent) {
-        // The power is about to go.
+        // The power is about to fail.
         guard agent.disk.changesUntilPowerCut == nil else { return }
-        // What the log holds is not read from the file: that is so after an orderly restart only.
+        // Pages are read from the file, and not from the log, only after an orderly restart.
         if agent.process != nil, random.chance(0.7) {
             agent.stop()
             record.unanswered[agent.number] = 0
@@ -30,7 +30,7 @@ extension Simulation {
         if agent.process == nil { after(random.next() % 3_000_000_000, .fault, agent) { $0.start(agent) } }
     }
 
-    /// A page becomes zeros or noise.
+    /// Overwrites a page with zeros or noise.
     private func damagePage(_ agent: SimulatedAgent) {
         guard let bytes = agent.disk.bytes(SimulatedAgent.databasePath), bytes.count >= Self.pageBytes else { return }
         let page = random.below(bytes.count / Self.pageBytes)
@@ -43,15 +43,15 @@ extension Simulation {
 
     private static let pageBytes = 4096
 
-    /// The database has said that it is damaged: the operator comes.
+    /// The database has said that it is damaged, so that the operator comes after a while.
     func damageWasNamed(_ agent: SimulatedAgent, _ error: StoreError) {
         scheduler.say("machine \(agent.number) says: \(error)")
-        guard record.damaged.contains(agent.number) else { return violate("machine \(agent.number) finds damage where none was done: \(error)") }
+        guard record.damaged.contains(agent.number) else { return violate("machine \(agent.number) reports damage although its disk was not damaged: \(error)") }
         guard record.named.insert(agent.number).inserted else { return }
         after(1_000_000_000 + random.next() % 60_000_000_000, .fault, agent) { $0.replace(agent) }
     }
 
-    /// An empty database takes the place of a damaged one; what others have comes back.
+    /// Replaces a damaged database with an empty one, into which what others have comes back.
     private func replace(_ agent: SimulatedAgent) {
         guard record.named.remove(agent.number) != nil else { return }
         record.damaged.remove(agent.number)
@@ -61,9 +61,9 @@ extension Simulation {
         start(agent)
     }
 
-    /// Everything of the damaged machines is read. What is found must have been named, and the operator sees to it.
+    /// Reads everything on the damaged machines. Damage that is met has to be reported, and then the operator sees to it.
     func attend() {
-        // What nobody reads, or memory still has, nobody meets: that may come in a later round.
+        // Damage where nobody reads, or where memory still has the content, is not met yet: that may happen in a later round.
         var examined: Set<Int> = []
         while violation == nil, let number = record.damaged.subtracting(examined).min() {
             examined.insert(number)

@@ -3,7 +3,7 @@ import DocumentStore
 import Environment
 import Glibc
 
-/// What users and fate do in a round.
+/// What users and chance do in a round.
 extension Simulation {
     func schedule(_ round: Int, from start: UInt64) {
         for number in 0..<plan.edits {
@@ -47,7 +47,7 @@ extension Simulation {
         if !plan.isCalm { scheduleFaults(start) }
     }
 
-    /// Operators start replicators with a reset, and have them run once. When the fleet heals, they are continuous again.
+    /// Operators start replicators with a reset, or have them run just once. When the fleet heals, they are continuous again.
     private func scheduleRestarts(_ start: UInt64) {
         for _ in 0..<(1 + random.below(3)) {
             let agent = agents[random.below(agents.count)]
@@ -57,12 +57,12 @@ extension Simulation {
             link.isContinuous = false
             let once = link
             at(start, .load, agent) { _ in if isReset { agent.restart(index) } else { agent.reconfigure(index, as: once) } }
-            // Stopped by then, or in the middle of it.
+            // By then it has stopped, or it is in the middle of its work.
             at(start, .load, agent) { _ in agent.restartStopped() }
         }
     }
 
-    /// Operators change what a machine is to do, and reload.
+    /// Operators change configurations and reload.
     private func scheduleConfigurations(_ start: UInt64) {
         for _ in 0..<(1 + random.below(3)) {
             let agent = agents[random.below(agents.count)]
@@ -84,7 +84,7 @@ extension Simulation {
         }
     }
 
-    /// Other versions of a sync function come into force, by chances of their own.
+    /// Other versions of a sync function come into force. They take their chances from a source of their own, so that the rest of a seed's run stays as it is.
     private func scheduleSyncFunctions(_ round: Int, _ start: UInt64) {
         let random = SeededRandom(seed: plan.seed ^ 0x57C ^ UInt64(round) << 32)
         for case let function as SimulatedSyncFunction in policies {
@@ -95,7 +95,7 @@ extension Simulation {
         }
     }
 
-    /// What a listener's filter rejects it never sees again, so a rejection must be for ever.
+    /// A listener's filter never sees again what it rejected, so that it must not reject for a while only.
     private func allowedMoods(_ policy: SimulatedPolicy) -> [SimulatedPolicy.Mood] {
         let isListed = policy.pluginName == "push" || policy.pluginName == "pull"
         return isListed ? [.failing, .slow, .rejecting, .well] : [.failing, .slow, .well]
@@ -146,7 +146,7 @@ extension Simulation {
         }
     }
 
-    /// At some time of the round.
+    /// Runs something at a random time in the round.
     func at(_ start: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
         scheduler.at(start + random.next() % Self.window, agent.number, kind) { [unowned self] in body(self) }
     }
@@ -159,7 +159,7 @@ extension Simulation {
         guard agent.process != nil else { return }
         scheduler.say("machine \(agent.number) is about to crash\(isTorn ? " in the middle of a write" : "")")
         if isTorn {
-            // In the middle of what the disk does.
+            // The power fails in the middle of what the disk is doing.
             agent.disk.changesUntilPowerCut = random.below(40)
             return after(100_000_000 + random.next() % 1_000_000_000, .fault, agent) { $0.fall(agent) }
         }
@@ -183,7 +183,7 @@ extension Simulation {
         let kinds = plan.hasPolicies ? "ddddttbpxx" : "dddddttbbp"
         let kind = Array(kinds)[random.below(kinds.count)]
         var name = "\(kind)\(random.below(kind == "d" ? 6 : 4))"
-        // What a filter on one side rejects would stay in conflict for ever if it were written on both.
+        // A document that filters reject would stay in conflict for ever if two machines wrote it.
         if kind == "x" || kind == "t" && !plan.deletesInConflict { name += "-\(agent.number)" }
         let id = DocumentID(stored: name)
         switch kind {
@@ -194,7 +194,7 @@ extension Simulation {
         }
     }
 
-    /// Shows a document to the peers and takes it away, perhaps before they have it.
+    /// Shows a document to the peers, and often hides it again, perhaps before they have it.
     private func hideSoon(_ hub: SimulatedAgent, _ mark: String) {
         let id = DocumentID(stored: "c\(random.below(3))")
         write(hub, id, "show-\(mark)", replaces: true)
@@ -202,7 +202,7 @@ extension Simulation {
         after(1_000_000 + random.next() % 40_000_000, .load, hub) { $0.write(hub, id, "hide-\(mark)", replaces: true) }
     }
 
-    /// The hub deletes the documents that it hides: peers hear nothing of it, but may have theirs there from now on.
+    /// The hub deletes the documents that it hides. Peers hear nothing of it, but from then on the hub can take theirs.
     func giveUpHidden(_ hub: SimulatedAgent) {
         guard let process = hub.process else { return }
         let collection = process.collection
@@ -236,15 +236,15 @@ extension Simulation {
         _ agent: SimulatedAgent, _ id: DocumentID, _ mark: String, deletes: Bool = false, replaces: Bool = false,
         creates: Bool = false, blob: String? = nil
     ) {
-        // An agent that purges a document and writes it again has a permanent conflict with those that kept it.
+        // A machine that purges a document and writes it again has a permanent conflict with those that kept it.
         guard let process = agent.process, !record.purged.contains(id) else { return }
-        // And so has who lost a document that peers keep from everybody.
+        // So does a machine that lost a document that its peers keep from everybody.
         if id.text.hasPrefix("x"), record.everRenewed.contains(agent.number) { return }
         let collection = process.collection
         record.unanswered[agent.number, default: 0] += 1
         process.database.write { transaction -> SavedRevision in
             let found = try transaction.document(collection, id)
-            // Refused as an edit of an older revision is.
+            // Refused in the same way as an edit of an older revision.
             if creates, let found { throw StoreError.conflict(id: id, current: found.revision) }
             var edits = found.map { $0.isDeleted || replaces ? Edits() : Edits($0.body) } ?? Edits()
             edits.all.insert(mark)
@@ -281,12 +281,12 @@ extension Simulation {
 }
 
 extension Range<Int> {
-    /// One of them; nil where there is none.
+    /// One of its elements, chosen at random; nil if it is empty.
     fileprivate func randomElement(_ random: SeededRandom) -> Int? { isEmpty ? nil : lowerBound + random.below(count) }
 }
 
 extension Int64 {
-    /// A number from the machine's chance.
+    /// A random number that the machine draws.
     fileprivate static func random(in range: ClosedRange<Int64>, from agent: SimulatedAgent) -> Int64 {
         range.lowerBound + Int64(agent.chance(UInt64(range.upperBound - range.lowerBound)))
     }

@@ -1,7 +1,7 @@
 import Environment
 import Replication
 
-/// What one run consists of; all of it follows from the seed.
+/// What one run consists of, all of which follows from the seed.
 package struct SimulationPlan: Sendable {
     package enum Topology: String, CaseIterable, Sendable { case pair, chain, star, ring, hubs }
 
@@ -11,51 +11,51 @@ package struct SimulationPlan: Sendable {
     /// Who connects to whom.
     package var links: [(from: Int, to: Int)]
     package var rounds = 2
-    /// Edits of all machines, of one round.
+    /// How many edits all machines together make in one round.
     package var edits = 40
-    /// Nothing fails: no cuts, crashes, faults; policies stay as they are. Then more can be expected.
+    /// Nothing fails: there are no cuts, crashes or faults, and policies stay as they are. The checks can then expect more.
     package var isCalm = false
     package var hasCrashes = true
     package var hasDiskFaults = true
     package var hasPolicies = true
     package var hasBursts = true
-    /// Queues and the memory for peers are as small as they can be and work, so that they are full all the time.
+    /// Queues and the memory for peers are as small as they can be and still work, so that they are full all the time.
     package var isTight = false
     fileprivate var wantsTightLimits = false
-    /// Disks alter what they have.
+    /// Disks corrupt what they store.
     package var damages = false
-    /// That was asked for.
+    /// Damage was asked for, and does not follow from the seed.
     fileprivate var wantsDamage = false
-    /// In the middle of a burst the connections of its machine break.
+    /// In the middle of a burst, the connections of its machine break.
     package var cutsBursts = false
     /// Listeners bind their peers to a channel, and documents come and go there.
     package var hasChannels = false
-    /// Conflicts are united; else the default rule decides.
+    /// Conflicts are resolved by combining the edits of both sides; otherwise the default rule decides.
     package var unites = true
     /// Documents are deleted on one machine while others write them.
     package var deletesInConflict = false
     /// Slow resolvers take their time before they fail.
     package var resolversTimeOut = false
-    /// Versions of a sync function fail, or are slow.
+    /// Some versions of the sync function fail or are slow.
     package var changesSyncFunctions = false
-    /// Replicators and listeners get another configuration, and later their own again.
+    /// Replicators and listeners get another configuration, and later their original one again.
     package var reconfigures = false
-    /// Operators make replicators start over, without their checkpoints, and run once.
+    /// Operators make replicators start over without their checkpoints, or run just once.
     package var restarts = false
     /// Branches end on one machine, and others begin.
     package var branches = false
-    /// Machines at which clients of CouchDB were seen, so that what loses a decision is kept with a tombstone.
+    /// Machines that have had clients of CouchDB's API, so that the losing branch of a decision is kept and ends in a tombstone.
     package var branchKeepers: Set<Int> = []
     package var planted: PlantedFault?
-    /// Machines that name revisions by versions to each other; the others know revision trees only. Of these machines some give versions to
-    /// each edit, the others only to what is made on top of one.
+    /// Machines that name revisions by versions to each other; the others know only revision trees.
     package var versions: Set<Int> = []
+    /// Those of them that give every edit a version; the others give one only to an edit of a revision that has a version.
     package var versionsEdits: Set<Int> = []
 
-    /// - Parameter topology: nil for one that the seed chooses; large fleets are rare.
+    /// - Parameter topology: nil lets the seed choose; large fleets are rare.
     /// - Parameter withVersions: some machines or all of them have version vectors.
-    /// - Parameter withDamage: disks alter what they have, which else is rare.
-    /// - Parameter withTightLimits: every queue is short, and so is memory, which else is rare.
+    /// - Parameter withDamage: disks corrupt what they store, which is rare otherwise.
+    /// - Parameter withTightLimits: queues are short and memory is scarce, which is rare otherwise.
     package init(seed: UInt64, topology: Topology? = nil, planted: PlantedFault? = nil, withVersions: Bool = false, withDamage: Bool = false, withTightLimits: Bool = false) {
         self.seed = seed
         self.planted = planted
@@ -82,8 +82,8 @@ package struct SimulationPlan: Sendable {
         if isCalm { (hasCrashes, hasDiskFaults, hasPolicies) = (false, false, hasPolicies) }
         deletesInConflict = random.chance(0.5)
         reconfigures = !isCalm && random.chance(0.3)
-        // From chances of its own: what else happens with a seed stays as it was.
-        // These numbers leave alone what the seeds are kept for that found faults (SeedTests).
+        // Each of these takes its chances from a source of its own, so that everything else that a seed makes happen stays the same.
+        // The numbers are chosen so that the seeds that found faults (SeedTests) still show what they are kept for.
         damages = planted == nil && !isCalm && !hasChannels && SeededRandom(seed: seed ^ 0xDA4A6B).chance(0.1)
         cutsBursts = planted == nil && hasBursts && !isCalm && SeededRandom(seed: seed ^ 0xB0254).chance(0.5)
         isTight = planted == nil && SeededRandom(seed: seed ^ 0x716A7).chance(0.1)
@@ -100,11 +100,11 @@ package struct SimulationPlan: Sendable {
         }
         if withTightLimits { (isTight, wantsTightLimits) = (true, true) }
         if withDamage { (damages, isCalm, hasChannels, wantsDamage) = (true, false, false, true) }
-        // What a planted fault needs to show itself happens in each of its runs.
+        // Each run of a planted fault has what the fault needs to show itself.
         switch planted {
         case .twoUnderWay: (isCalm, hasBursts) = (false, true)
         case .forgottenParent: (isCalm, hasBursts, cutsBursts) = (false, true, true)
-        // Something takes a while when nothing else happens.
+        // A policy may be the one thing that is still busy when nothing else happens.
         case .idleWhileOwed: (isCalm, hasPolicies) = (false, true)
         case .unansweredWrite: (isCalm, hasDiskFaults) = (false, true)
         case .hopedForPull: if chosen == .pair { (hasChannels, hasPolicies) = (true, false) }
@@ -116,7 +116,7 @@ package struct SimulationPlan: Sendable {
 /// A run that broke an invariant.
 package struct SimulationFailure: Error, CustomStringConvertible {
     package var plan: SimulationPlan
-    /// The first invariant that was broken, in words.
+    /// The first invariant that was broken, described in words.
     package var violation: String
 
     package var description: String {

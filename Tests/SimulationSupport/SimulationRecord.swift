@@ -1,41 +1,41 @@
 import Documents
 import DocumentStore
 
-/// What happened in a run as its users saw it, for the checks.
+/// What happened in a run as its users saw it, which is what the checks go by.
 ///
-/// Unchecked: used by the one thread of a simulation.
+/// Unchecked: used only on the simulation's one thread.
 package final class SimulationRecord: @unchecked Sendable {
     package struct Acknowledged: Sendable {
         var sequence: SequenceNumber
         var revision: RevisionID
     }
 
-    /// By machine: the newest write of each document that was answered.
+    /// By machine: the newest write of each document that was acknowledged.
     var acknowledged: [Int: [DocumentID: Acknowledged]] = [:]
-    /// Edits that were answered, of documents that are only edited.
+    /// Acknowledged edits of documents that are edited and never deleted.
     var edits: [DocumentID: Set<String>] = [:]
-    /// What was made of documents that one machine writes, in order; empty where they were deleted. And what of it was answered last.
+    /// What the only machine that writes a document has made of it, in order, with "" where it was deleted; and the index of what was acknowledged last.
     var branches: [DocumentID: [String]] = [:]
     var answeredBranches: [DocumentID: Int] = [:]
     var purged: Set<DocumentID> = []
-    /// Documents that had a conflict: its losing branch was dropped somewhere, so a machine may lack a revision that it had.
+    /// Documents that had a conflict: the losing branch was dropped somewhere, so a machine may lack a revision that it once had.
     var decided: Set<DocumentID> = []
-    /// By machine: conflicts that were decided there.
+    /// By machine: how many conflicts were decided there.
     var decisions: [Int: Int] = [:]
-    /// Writes by machine that were answered, and writes that were not yet.
+    /// Writes that succeeded, writes that failed and, by machine, writes that have not been answered yet.
     package var commits = 0
     package var failures = 0
     var unanswered: [Int: Int] = [:]
     var commitsByMachine: [Int: Int] = [:]
     package var crashes = 0
-    /// Machines whose disk altered what it had, until an operator has seen to it; and those of them that have said so.
+    /// Machines whose disk corrupted what it stored, until an operator has seen to it; and those of them that have reported it.
     var damaged: Set<Int> = []
     var named: Set<Int> = []
-    /// Machines with an empty database in place of a damaged one, whose peers may not know it yet.
+    /// Machines whose damaged database was replaced with an empty one, which their peers may not know yet.
     var renewed: Set<Int> = []
-    /// All that ever were: of deletions before that they may hear nothing.
+    /// All machines whose database was ever replaced: they may hear nothing of earlier deletions.
     var everRenewed: Set<Int> = []
-    /// Edits by machine, of documents that are only edited.
+    /// By machine: the edits of documents that are edited and never deleted.
     private var editors: [Int: [(DocumentID, String)]] = [:]
 
     func edited(_ id: DocumentID, _ mark: String, by machine: Int) {
@@ -43,7 +43,7 @@ package final class SimulationRecord: @unchecked Sendable {
         editors[machine, default: []].append((id, mark))
     }
 
-    /// The machine's database is gone, and what nobody else had of it.
+    /// The machine's database is gone, and with it whatever nobody else had.
     func forget(_ machine: Int) {
         renewed.insert(machine)
         everRenewed.insert(machine)
@@ -54,6 +54,6 @@ package final class SimulationRecord: @unchecked Sendable {
             if edits[id]?.isEmpty == true { edits[id] = nil }
         }
     }
-    /// The last answer to the question what waits to be pushed.
+    /// The last answer to the question of what waits to be pushed.
     var pending: [String]?
 }

@@ -2,15 +2,15 @@ import Documents
 import DocumentStore
 import Replication
 
-/// When a fleet is at rest although something is left to happen.
+/// Recognises a fleet that is at rest although something is left to happen.
 extension Simulation {
-    /// Simulated time within which what a peer refuses was offered again at least once, however often it was refused before.
+    /// Simulated time within which whatever a peer refuses is offered again at least once, however often it was refused before.
     private static let offersAgain = UInt64(2 * ReplicationLimits().maximumDeferralSeconds) * 1_000_000_000
-    /// Simulated time that the checks at rest take at most.
+    /// The longest simulated time that the checks at rest take.
     private static let longestChecks: UInt64 = 10_000_000_000
 
-    /// Nothing is left to happen but that replicators offer again what stays refused as long as filters are as they are, and have done so
-    /// without success since the fleet healed: their timers are all that is scheduled.
+    /// Whether nothing is left but replicators that offer again what stays refused for as long as the filters stay as they are. They have done so
+    /// in vain since the fleet healed, and their timers are all that is scheduled.
     func onlyOffersAgain(since start: UInt64) -> Bool {
         guard scheduler.now - start >= Self.offersAgain, scheduler.count <= plan.links.count, let next = scheduler.nextTime,
             next - scheduler.now > Self.longestChecks, let timers = scheduler.machinesOfTimers
@@ -21,8 +21,8 @@ extension Simulation {
         return timers == offering.map(\.from).sorted()
     }
 
-    /// A replicator has documents that its peer refuses since it holds another revision, which does not come here: every filter rejects them, and
-    /// one is on the way. Nothing else of it waits.
+    /// Whether a replicator waits only because of documents that its peer refuses: the peer has another revision of each, which cannot come here
+    /// because every filter rejects these documents, and there is a filter on the way.
     private func offersAgain(_ active: SimulatedAgent, _ link: SimulatedLink, _ passive: SimulatedAgent) -> Bool {
         guard link.pullFilter != nil || passive.listenerPushFilter != nil, network.wholeConnections(active.number, passive.number) == 1,
             let replicator = active.process?.replicators.first(where: { $0.configuration.target == "machine-\(passive.number)" }),
@@ -31,7 +31,7 @@ extension Simulation {
         let refused = active.look { transaction, collection -> [DocumentID: RevisionID] in
             guard let remote = try transaction.existingRemote(for: replicator.configuration.target) else { return [:] }
             let list = try transaction.exclusions(collection, remote: remote, direction: .push, limit: 10_000)
-            // What a filter there refuses is not offered again (see the limits of simulated agents).
+            // Only conflicts count: what a filter there refuses is not offered again (see the limits of simulated agents).
             return Dictionary(
                 try list.filter { $0.kind == .refused && $0.version == "409" }.compactMap { each in
                     try transaction.document(collection, each.id).map { (each.id, $0.revision) }

@@ -1,6 +1,6 @@
 import Logging
 
-/// What a simulated machine logs, as a part of the trace.
+/// Writes what a simulated machine logs into the log of the simulation.
 struct TraceLog: LogHandler {
     let machine: Int
     let scheduler: Scheduler

@@ -84,7 +84,7 @@ final class VFSFile {
             if highest >= SQLITE_LOCK_RESERVED { return SQLITE_BUSY }
         default:
             if highest >= SQLITE_LOCK_RESERVED { return SQLITE_BUSY }
-            // Nobody new comes while this one waits for the readers that are there.
+            // No new readers are let in while this one waits for those that are there.
             level = SQLITE_LOCK_PENDING
             if highest >= SQLITE_LOCK_SHARED { return SQLITE_BUSY }
         }
@@ -118,7 +118,7 @@ final class VFSFile {
             shared.unlock(range, &held)
             return SQLITE_OK
         }
-        // The first lock of a log is the writer's.
+        // The first lock of a write-ahead log is the writer's.
         if disk.isWriteLocked, flags & SQLITE_SHM_EXCLUSIVE != 0, range.contains(0), !held.exclusive.contains(0) { return SQLITE_BUSY }
         return shared.lock(range, exclusive: flags & SQLITE_SHM_EXCLUSIVE != 0, &held) ? SQLITE_OK : SQLITE_BUSY
     }
@@ -133,11 +133,11 @@ final class VFSFile {
 }
 
 extension FileError {
-    /// No room.
+    /// Whether the disk is full.
     var isFull: Bool { number == ENOSPC }
 }
 
-/// SQLite's extended codes of input and output, which are macros that Swift does not see.
+/// SQLite's extended result codes for input and output, which are macros that Swift does not see.
 enum IOCode {
     static let readFailed = SQLITE_IOERR | (1 << 8)
     static let shortRead = SQLITE_IOERR | (2 << 8)

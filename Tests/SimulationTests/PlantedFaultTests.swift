@@ -3,9 +3,9 @@ import Environment
 import SimulationSupport
 import Testing
 
-/// Shows that the simulation finds bugs: each is planted, and some seed has to notice.
+/// Shows that the simulation finds bugs: each fault is planted, and some seed has to notice it.
 @Suite(.serialized) struct PlantedFaultTests {
-    /// Seeds that were seen to find the fault, so that a normal test run need not search.
+    /// Seeds that are known to find each fault, so that a normal test run need not search.
     static let found: [PlantedFault: UInt64] = [
         .acknowledgedBeforeCommit: 2, .settledBeforeStored: 8, .checkpointTooFar: 2, .lostWakeUp: 1, .echo: 11, .forgottenHeldDocument: 2,
         .missingBlobs: 1, .forgottenSuccessor: 6, .passedFailingFilter: 2, .staleMark: 11, .overtakingPurge: 1, .unansweredWrite: 2,
@@ -14,19 +14,19 @@ import Testing
     ]
 
     @Test func everyFaultHasAKnownSeed() {
-        #expect(Set(Self.found.keys) == Set(PlantedFault.allCases), "Tests/run --simulate-planted finds a seed for a new fault")
+        #expect(Set(Self.found.keys) == Set(PlantedFault.allCases), "each fault needs a known seed; Tests/run --simulate-planted finds one for a new fault")
     }
 
-    /// The same seed gives another run after each change of the engine: where it does not notice the fault any more, the first ones may.
+    /// A change to the engine changes the run of a seed: where the known one no longer notices the fault, one of these may.
     private static let others: ClosedRange<UInt64> = 1...60
 
     @Test(arguments: PlantedFault.allCases) func knownSeedFinds(_ fault: PlantedFault) async throws {
         let known = try #require(Self.found[fault])
         for seed in [known] + Self.others where try await notices(fault, seed) { return }
-        Issue.record("neither seed \(known) nor the first \(Self.others.count) notice \(fault) any more; Tests/run --simulate-planted finds others")
+        Issue.record("neither seed \(known) nor any of the first \(Self.others.count) notices \(fault) any more; Tests/run --simulate-planted finds others")
     }
 
-    /// It is the fault that is noticed, and nothing that the same run has without it.
+    /// Whether it is the fault that is noticed, and not something that the same run has without it.
     private func notices(_ fault: PlantedFault, _ seed: UInt64) async throws -> Bool {
         var plan = SimulationPlan(seed: seed, planted: fault)
         guard try await simulate(plan).failure != nil else { return false }

@@ -8,17 +8,17 @@ enum Wish {
     static func text(_ name: String) -> String? { getenv("NIGHTJAR_SIMULATION_\(name)").map { String(cString: $0) } }
     static func number(_ name: String) -> UInt64? { text(name).flatMap(UInt64.init) }
     static var topology: SimulationPlan.Topology? { text("TOPOLOGY").flatMap(SimulationPlan.Topology.init) }
-    /// With version vectors on some machines or all of them.
+    /// Some or all machines have version vectors.
     static var versions: Bool { text("VERSIONS") != nil }
-    /// With disks that alter what they have.
+    /// Disks corrupt what they store.
     static var damage: Bool { text("DAMAGE") != nil }
-    /// With limits that are reached all the time.
+    /// Limits are so small that they are reached all the time.
     static var tightness: Bool { text("TIGHT") != nil }
     static var fault: PlantedFault? { text("FAULT").flatMap(PlantedFault.init) }
 }
 
 /// Runs seeds on two threads at once.
-/// - Parameter stopsAtFirst: what comes after a failure is not run.
+/// - Parameter stopsAtFirst: no further seeds are started after a failure.
 func simulate(
     _ seeds: Range<UInt64>, stopsAtFirst: Bool = false, _ plan: @escaping @Sendable (UInt64) -> SimulationPlan
 ) async throws -> (failures: [SimulationFailure], steps: Int) {
@@ -46,7 +46,7 @@ func simulate(
     }
 }
 
-/// Many seeds, or one with all that happens in it.
+/// Runs many seeds, or one with everything that happens in it logged.
 @Suite(.serialized) struct SeedTests {
     @Test(.enabled(if: Wish.number("SEED") == nil)) func seeds() async throws {
         let first = Wish.number("FIRST") ?? 1
@@ -61,27 +61,29 @@ func simulate(
         print("\(count) seeds, \(result.steps) steps in \(Int(seconds * 1_000)) ms: \(Int(Double(count) / seconds)) seeds a second")
     }
 
-    /// Fleets in which peers name revisions by versions, by ids, or some so and some so.
+    /// Fleets in which all or some of the peers name revisions by versions, and the rest by ids.
     @Test(.enabled(if: Wish.number("SEED") == nil && Wish.number("COUNT") == nil)) func seedsWithVersions() async throws {
         let result = try await simulate(1..<81) { SimulationPlan(seed: $0, withVersions: true) }
         for failure in result.failures { Issue.record("\(failure)") }
     }
 
-    /// Beyond the first 200: a deletion against a push under way, a disk that fails while channels are assigned or a file is looked at,
-    /// a chain whose middle decides, replicators that are started while they are reconfigured, revisions that a slow filter keeps until they
-    /// are dropped, the deletion of a branch that does not win, the end of one that the peer has left.
+    /// Beyond the first 200, these have found faults with: a deletion during a push of the same document, a disk that fails while channels are
+    /// assigned or a file is looked up, a chain whose middle decides conflicts, replicators that are started while they are reconfigured, revisions
+    /// that a slow filter holds until they are dropped, the deletion of a branch that does not win, and the end of a branch that the peer has left.
     @Test(.enabled(if: Wish.number("SEED") == nil), arguments: [232, 392, 470, 648, 708, 979, 1_147, 1_213, 1_280, 2_146, 2_678, 3_154, 3_423, 3_887, 4_369, 4_428, 4_518, 5_450, 8_966, 9_362, 10_555] as [UInt64]) func seedsThatFoundFaultsPass(_ seed: UInt64) async throws {
         let result = try await simulate(SimulationPlan(seed: seed))
         if let failure = result.failure { Issue.record("\(failure)") }
     }
 
-    /// With versions: a blob whose folder could not be synced; a deletion that won here, beside a live revision that won at the peer.
+    /// With versions, these have found faults with a blob whose folder could not be synced, and with a deletion that won here while a live
+    /// revision won at the peer.
     @Test(.enabled(if: Wish.number("SEED") == nil), arguments: [3_493, 3_923] as [UInt64]) func seedsWithVersionsThatFoundFaultsPass(_ seed: UInt64) async throws {
         let result = try await simulate(SimulationPlan(seed: seed, withVersions: true))
         if let failure = result.failure { Issue.record("\(failure)") }
     }
 
-    /// With disks that alter what they have: a peer whose empty database had notes of the damaged one believed of it.
+    /// With disks that corrupt what they store, this one found that notes about a peer's damaged database were believed of the empty one
+    /// that replaced it.
     @Test(.enabled(if: Wish.number("SEED") == nil), arguments: [161] as [UInt64]) func seedsWithDamageThatFoundFaultsPass(_ seed: UInt64) async throws {
         let result = try await simulate(SimulationPlan(seed: seed, withDamage: true))
         if let failure = result.failure { Issue.record("\(failure)") }
@@ -97,21 +99,21 @@ func simulate(
         if let failure = result.failure { Issue.record("\(failure)") }
     }
 
-    /// About 1,000 steps of the scheduler.
+    /// A plan of about 1,000 steps of the scheduler.
     private static func figurePlan(_ seed: UInt64) -> SimulationPlan {
         var plan = SimulationPlan(seed: seed, topology: .pair)
         (plan.rounds, plan.edits, plan.hasBursts) = (1, 14, false)
         return plan
     }
 
-    /// Runs a second of the pair topology with 1,000 events, on one core.
+    /// Measures how many runs a second of the pair topology, with 1,000 events each, one core can do.
     @Test(.enabled(if: Wish.text("FIGURE") != nil && Wish.number("SEED") == nil)) func pairFigure() async throws {
         let clock = ContinuousClock()
         let start = clock.now
         var steps = 0
         for seed in 1...200 as ClosedRange<UInt64> {
             let result = try await simulate(Self.figurePlan(seed))
-            // Its command replays another plan without the word FIGURE.
+            // Without FIGURE, the command in the failure would replay another plan.
             if let failure = result.failure { Issue.record("the figure's plan (NIGHTJAR_SIMULATION_FIGURE=1 before the command): \(failure)") }
             steps += result.steps
         }

@@ -26,7 +26,7 @@ func simulate(_ plan: SimulationPlan, log: (@Sendable (String) -> Void)? = nil) 
         }
     }
 
-    /// Filters, resolvers and sync functions fail at once, and late.
+    /// Filters, resolvers and sync functions fail both at once and after a while.
     @Test func policiesOfEveryKindFailAndTimeOut() async throws {
         let plans = (1...200 as ClosedRange<UInt64>).map { SimulationPlan(seed: $0) }
         let chosen = plans.filter { $0.changesSyncFunctions || $0.hasPolicies && $0.unites && $0.resolversTimeOut }
@@ -36,7 +36,7 @@ func simulate(_ plan: SimulationPlan, log: (@Sendable (String) -> Void)? = nil) 
         for plan in chosen where names.contains(where: { found[$0] != expected }) {
             let kinds = try await ThreadWorkers().run(name: "simulation", stackBytes: 8 << 20) { () -> [String: Set<String>] in
                 let simulation = Simulation(plan)
-                // Whether all is well is what SeedTests are about.
+                // Whether the run is correct is what SeedTests check.
                 do throws(SimulationFailure) { try simulation.run() } catch {}
                 return simulation.failuresOfPolicies
             }
@@ -45,10 +45,10 @@ func simulate(_ plan: SimulationPlan, log: (@Sendable (String) -> Void)? = nil) 
         for name in names { #expect(found[name] == expected, "\(name)") }
     }
 
-    /// Traces that do not depend on the process. Dictionaries without seeds of their own are a part of that, see `Tests/run`.
+    /// Traces do not depend on the process. This needs dictionaries that hash without a seed per process, for which `Tests/run` provides.
     @Test(.enabled(if: getenv("SWIFT_DETERMINISTIC_HASHING") != nil))
     func sameSeedGivesTheSameRunInAnotherProcess() async throws {
-        let file = try #require(Wish.text("TRACES"), "Tests/run names the file in which the traces of one run wait for the next")
+        let file = try #require(Wish.text("TRACES"), "run this through Tests/run, which names the file that passes the traces of one run to the next")
         var lines: [String] = []
         for topology in SimulationPlan.Topology.allCases where topology != .star {
             let seed: UInt64 = 1
