@@ -1,23 +1,23 @@
 import Documents
 import Glibc
 
-/// An agent that runs as a process of its own: `nightjar run`.
+/// An agent that runs as a separate process: `nightjar run`.
 package struct AgentProcess: Sendable {
     package let process: Subprocess
-    /// Where its configuration is, and its data below `data`, unless the configuration says otherwise.
+    /// Holds its configuration and, unless the configuration says otherwise, its data in `data`.
     package let folder: TemporaryFolder
-    /// Its one `ready` line.
+    /// The `ready` line, which it writes once.
     package let ready: String
 
     /// Starts an agent and waits until it is ready.
     ///
     /// - Parameters:
     ///   - configuration: the text of `nightjar.yaml`; nil runs the embedded default, whose listener wants port 4984. Use port 0
-    ///     for listeners and admin, so that agents of several tests do not meet.
-    ///   - folder: kept by the agent; give the same one to run an agent on the data of one before.
-    ///   - descriptors: what `ulimit` is told first, such as `-n 128`.
-    ///   - arguments: behind `run --config FILE`.
-    ///   - through: a program and its arguments that become the agent, such as `unshare -n`.
+    ///     for listeners and admin, so that the agents of several tests do not collide.
+    ///   - folder: kept alive by the agent; pass an earlier agent's folder to run on its data.
+    ///   - descriptors: arguments for `ulimit`, which runs first, such as `-n 128`.
+    ///   - arguments: added after `run --config FILE`.
+    ///   - through: a program, with its arguments, that then becomes the agent, such as `unshare -n`.
     package static func start(
         _ configuration: String?, in folder: TemporaryFolder? = nil, arguments: [String] = [], environment: [String: String] = [:],
         descriptors: String? = nil, through: [String] = []
@@ -42,9 +42,9 @@ package struct AgentProcess: Sendable {
     /// The path of its configuration.
     package var configuration: String { folder.path("nightjar.yaml") }
 
-    /// The bound addresses of its ready line: each `name=host:port`.
+    /// The addresses it listens on, from its ready line: each is `name=host:port`.
     package var addresses: [(name: String, address: String)] {
-        // With a log of JSON it is an object.
+        // If the log is in JSON, the line is an object.
         let message = ready.hasPrefix("{") ? (try? JSONValue(parsing: Array(ready.utf8)))?["message"]?.asString : nil
         return (message ?? ready).split(separator: " ").compactMap { word in
             let parts = word.split(separator: "=", maxSplits: 1)
@@ -57,7 +57,7 @@ package struct AgentProcess: Sendable {
         for (found, address) in addresses where found == name && !address.hasPrefix("unix:") {
             if let port = address.split(separator: ":").last.flatMap({ Int($0) }) { return port }
         }
-        throw SupportError("no port of \(name) in: \(ready)")
+        throw SupportError("no port for \(name) in: \(ready)")
     }
 
     /// The admin API over the local socket.
@@ -69,12 +69,12 @@ package struct AgentProcess: Sendable {
     /// `GET /api/status`.
     package func status() async throws -> JSONValue { try await admin.get("/api/status").json }
 
-    /// One replicator of the status.
+    /// One replicator in the status.
     package func replicator(_ name: String) async throws -> JSONValue {
         try named(name, in: "replicators", of: try await status())
     }
 
-    /// One plugin of the status.
+    /// One plugin in the status.
     package func plugin(_ name: String) async throws -> JSONValue { try named(name, in: "plugins", of: try await status()) }
 
     /// How many live documents a collection has.
@@ -93,7 +93,7 @@ package struct AgentProcess: Sendable {
         return found
     }
 
-    /// Runs another command on this agent: with its `--config` at the end.
+    /// Runs another command against this agent, with its `--config` added at the end.
     package func command(_ arguments: String..., input: Subprocess.Input = .none) async throws -> Subprocess.Outcome {
         try await Subprocess.run(
             try NightjarExecutable.path(), arguments + ["--config", configuration], folder: folder.path, input: input)
@@ -105,19 +105,19 @@ package struct AgentProcess: Sendable {
         try await admin.request("PUT", "/api/databases/\(database)/documents/\(id)", body: Array(json.utf8))
     }
 
-    /// Reads a document; status 404 when there is none.
+    /// Reads a document; the status is 404 when there is none.
     package func get(_ database: String, _ id: String) async throws -> HTTPProbe.Answer {
         try await admin.get("/api/databases/\(database)/documents/\(id)")
     }
 
-    /// Stops it with SIGTERM and gives its outcome.
+    /// Stops it with SIGTERM and returns its outcome.
     ///
-    /// - Throws: ``SupportError`` with what the agent said where it could not stop in time.
+    /// - Throws: ``SupportError`` with what the agent said, if it could not stop in time.
     @discardableResult
     package func stop() async throws -> Subprocess.Outcome {
         process.send(SIGTERM)
         let outcome = try await process.wait()
-        // It ended itself: what held it up is in the last line.
+        // It gave up waiting and exited: its last line says what held it up.
         if outcome.status == 75 { throw SupportError("the agent could not stop in time: \(outcome.errors.suffix(2_000))") }
         return outcome
     }

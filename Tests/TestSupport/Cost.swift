@@ -1,26 +1,26 @@
 import Glibc
 
-/// What an agent spent since a moment: CPU time, and memory above what it held then.
+/// What an agent has spent since a certain moment: CPU time, and memory beyond what it held then.
 package struct Cost: Sendable, CustomStringConvertible {
     package var seconds: Double
-    /// The highest resident memory since then, less what was resident then, in bytes.
+    /// The peak of resident memory since then, less what was resident then, in bytes.
     package var growth: Int
 
     package var description: String { "\(Int(seconds * 1000)) ms of CPU, \(growth >> 10) KiB" }
 }
 
-/// Reads what an agent spends from the system, not from the agent.
+/// Measures what an agent spends by asking the system, not the agent.
 package struct Meter: Sendable {
     private let pid: pid_t
     private let ticks: Int
     private let resident: Int
 
-    /// Begins.
+    /// Begins to measure.
     package init(_ agent: AgentProcess) throws {
         pid = agent.process.pid
         ticks = try Self.ticks(pid)
         resident = try Self.status(pid, "VmRSS:")
-        // The peak is reset (proc(5), clear_refs). If the system does not offer that, the peak since the start counts.
+        // Resets the peak (proc(5), clear_refs). If the system does not offer that, the peak since the agent started counts.
         let descriptor = open("/proc/\(pid)/clear_refs", O_WRONLY | O_CLOEXEC)
         if descriptor >= 0 {
             _ = write(descriptor, "5", 1)
@@ -45,7 +45,7 @@ package struct Meter: Sendable {
     /// utime and stime of proc(5), in clock ticks.
     private static func ticks(_ pid: pid_t) throws -> Int {
         let text = String(decoding: try TemporaryFolder.bytes(of: "/proc/\(pid)/stat"), as: UTF8.self)
-        // The name of the program, in parentheses, may have spaces.
+        // The name of the program, in parentheses, may contain spaces.
         let fields = text[(text.lastIndex(of: ")") ?? text.startIndex)...].split(separator: " ")
         guard fields.count > 13, let user = Int(fields[12]), let system = Int(fields[13]) else { throw SupportError("no times in \(text)") }
         return user + system

@@ -1,13 +1,13 @@
 import Glibc
 import Synchronization
 
-/// Stands between an agent and a listener, and counts what crosses it. For one connection after another, for as long as it exists.
+/// Stands between an agent and a listener, and counts the bytes that cross it. Serves one connection after another for as long as it exists.
 package final class CountingRelay: Sendable {
     package let port: Int
     private let count = Atomic(0)
     private let listener: Int32
 
-    /// Bytes so far, both ways.
+    /// Bytes so far, in both directions.
     package var bytes: Int { count.load(ordering: .relaxed) }
 
     package init(to target: Int) throws {
@@ -20,7 +20,7 @@ package final class CountingRelay: Sendable {
                 bind(descriptor, $0, size) != 0 || listen(descriptor, 8) != 0 || getsockname(descriptor, $0, &size) != 0
             }
         }
-        guard !failed else { throw SupportError("no port for a relay") }
+        guard !failed else { throw SupportError("there is no port for the relay") }
         port = Int(UInt16(bigEndian: address.sin_port))
         detached { [weak self] in
             while true {

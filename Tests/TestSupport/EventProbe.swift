@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// Listens to an agent's event stream, `GET /api/events`, until it is let go.
+/// Listens to an agent's event stream, `GET /api/events`, until it is released.
 package final class EventProbe: Sendable {
     private final class Heard: Sendable {
         let text = Mutex("")
@@ -10,11 +10,11 @@ package final class EventProbe: Sendable {
 
     private let heard = Heard()
 
-    /// Returns when the stream has begun: it tells the status of replicators first, so the agent needs one.
+    /// Returns when the stream has begun. That takes an agent with a replicator, because the stream begins with the status of replicators.
     ///
     /// - Parameters:
-    ///   - query: of the request, with its question mark.
-    ///   - header: a further one of the request.
+    ///   - query: the query of the request, with its question mark.
+    ///   - header: a further header of the request.
     package init(_ agent: AgentProcess, query: String = "", header: String? = nil) async throws {
         let address = agent.admin.address
         let heard = heard
@@ -37,7 +37,7 @@ package final class EventProbe: Sendable {
     /// Everything heard so far.
     package var text: String { heard.text.withLock { $0 } }
 
-    /// Waits until what was heard holds something.
+    /// Waits until what was heard meets a condition.
     package func wait(_ what: String, _ holds: @escaping @Sendable (String) -> Bool) async throws {
         do {
             try await eventually(what) { holds(self.text) }

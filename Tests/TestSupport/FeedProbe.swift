@@ -1,4 +1,4 @@
-/// Many connections on which one request each was sent whose answer has no end: lines come, and the server may take its time between them.
+/// Many connections, each with one request whose answer never ends: lines keep coming, and the server may take its time between them.
 package final class FeedProbe: Sendable {
     private struct Connection: ~Copyable, Sendable {
         let socket: Socket
@@ -23,7 +23,7 @@ package final class FeedProbe: Sendable {
         return try await offThread { FeedProbe(try (0..<count).map { _ in try Feed(address, sending: request) }) }
     }
 
-    /// Reads on until a text has come so often on each connection, from now on.
+    /// Reads on until a text has come this many more times on each connection.
     package func wait(for text: String, times: Int = 1) async throws {
         let (feeds, wanted) = (feeds, Array(text.utf8))
         let deadline = ContinuousClock.now + patience
@@ -34,7 +34,7 @@ package final class FeedProbe: Sendable {
                 while count < times {
                     let part = try feed.connection.socket.receive()
                     if part.isEmpty { throw SupportError("a feed ended; \(text) came \(count) times") }
-                    guard ContinuousClock.now < deadline else { throw SupportError("waited \(patience) in vain: \(text) comes \(times) times on each of \(feeds.count) feeds") }
+                    guard ContinuousClock.now < deadline else { throw SupportError("timed out after \(patience) waiting for this: \(text) comes \(times) times on each of \(feeds.count) feeds") }
                     heard += part
                     while let found = heard.firstRange(of: wanted) {
                         heard.removeSubrange(..<found.upperBound)

@@ -1,4 +1,4 @@
-/// BLIP frames made by hand from the specification, right and wrong ones.
+/// BLIP frames made by hand according to the specification, correct or not.
 package struct HandmadeFrames {
     private var checksum: UInt32 = 0
     private var number: UInt64 = 0
@@ -7,18 +7,18 @@ package struct HandmadeFrames {
 
     /// The next request in one frame.
     ///
-    /// - Parameter properties: the bytes of the block as they go on the wire.
+    /// - Parameter properties: the bytes of the block as they are sent.
     package mutating func request(properties: [UInt8], body: [UInt8] = []) -> [UInt8] {
         message(Self.varint(UInt64(properties.count)) + properties + body)
     }
 
-    /// The next request, its payload given as it is.
+    /// The next request, with its payload exactly as given.
     package mutating func message(_ payload: [UInt8], flags: UInt8 = 0) -> [UInt8] {
         number += 1
         return frame(number, flags, payload)
     }
 
-    /// A frame with the checksum that belongs to it.
+    /// A frame with the checksum that it should have.
     package mutating func frame(_ number: UInt64, _ flags: UInt8, _ payload: [UInt8]) -> [UInt8] {
         checksum = Self.checksum(checksum, payload)
         return Self.varint(number) + [flags] + payload + Self.bigEndian(checksum)
@@ -40,7 +40,7 @@ package struct HandmadeFrames {
         return bytes + [UInt8(rest)]
     }
 
-    /// CRC-32 of IEEE 802.3, going on from `value`.
+    /// CRC-32 of IEEE 802.3, continued from `value`.
     package static func checksum(_ value: UInt32, _ bytes: [UInt8]) -> UInt32 {
         var crc = ~value
         bytes.withUnsafeBufferPointer { bytes in
@@ -55,7 +55,7 @@ package struct HandmadeFrames {
         (0..<8).reduce(UInt32(index)) { crc, _ in crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
     }
 
-    /// A reply that came in one plain frame: its type, its properties as text with `|` for NUL, its body.
+    /// A reply that came in one uncompressed frame: its type, its properties as text with `|` for NUL, and its body.
     package static func reply(_ frame: [UInt8]) -> (type: UInt8, properties: String, body: String)? {
         guard frame.count >= 7, frame[0] < 0x80 else { return nil }
         let payload = frame[2..<(frame.count - 4)]

@@ -5,7 +5,7 @@ package final class HeldConnection: Sendable {
 
     init(_ socket: consuming Socket, sending bytes: [UInt8]) {
         self.socket = socket
-        // A server may refuse in the middle.
+        // The server may refuse before it has read everything.
         try? self.socket.send(bytes)
     }
 }

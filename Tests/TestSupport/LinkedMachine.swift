@@ -1,15 +1,15 @@
 import Glibc
 
-/// A machine of its own as far as network, host name and `/run` go: namespaces of Linux, with a system bus and, once it is started, Avahi.
-/// Two of them hang on one cable. They end with the test.
+/// A separate machine as far as network, host name and `/run` are concerned: it consists of Linux namespaces, with a system bus and, once it
+/// is started, Avahi. Two of them are connected by a cable. They end with the test.
 package final class LinkedMachine: Sendable {
     package let name: String
     package let address: String
-    /// Holds the namespaces.
+    /// Keeps the namespaces alive.
     private let holder: Subprocess
     private let folder: TemporaryFolder
 
-    /// Whether this machine and user may have such ones, and the programs are there.
+    /// Whether this machine lets this user make such namespaces and has the programs that they need.
     package static func isPossible() async -> Bool {
         guard geteuid() == 0, ["/usr/sbin/avahi-daemon", "/usr/bin/dbus-daemon", "/usr/bin/nsenter"].allSatisfy(TemporaryFolder.canRun) else { return false }
         let outcome = try? await Subprocess.run(
@@ -17,7 +17,7 @@ package final class LinkedMachine: Sendable {
         return outcome?.status == 0
     }
 
-    /// Two machines on one cable.
+    /// Two machines connected by a cable.
     package static func pair(_ first: String, _ second: String) async throws -> (LinkedMachine, LinkedMachine) {
         let one = try await LinkedMachine(first, address: "10.99.0.1")
         let other = try await LinkedMachine(second, address: "10.99.0.2")
@@ -34,7 +34,7 @@ package final class LinkedMachine: Sendable {
             <busconfig><type>system</type><listen>unix:path=/run/dbus/system_bus_socket</listen><auth>EXTERNAL</auth>
             <policy context="default"><allow user="*"/><allow own="*"/><allow send_destination="*"/><allow receive_sender="*"/></policy></busconfig>
             """)
-        // The shell becomes the bus, which ends with the holder; nothing that is started later outlives the process namespace.
+        // The shell becomes the bus, which ends with the holder. Nothing that is started later outlives the process namespace.
         holder = try Subprocess(
             "/usr/bin/unshare",
             [
@@ -59,7 +59,7 @@ package final class LinkedMachine: Sendable {
 
     private func arguments(_ command: [String]) -> [String] { ["-t", "\(holder.pid)", "-n", "-m", "-u", "--"] + command }
 
-    /// Starts its Avahi, which runs for as long as somebody holds what is returned.
+    /// Starts its Avahi, which runs for as long as somebody keeps what is returned.
     package func startAvahi() async throws -> Subprocess {
         let configuration = try folder.write(
             "avahi.conf",
@@ -78,9 +78,9 @@ package final class LinkedMachine: Sendable {
         return avahi
     }
 
-    /// Starts an agent on it.
+    /// Starts an agent on this machine.
     ///
-    /// - Parameter folder: of an agent before, to run one on its data.
+    /// - Parameter folder: an earlier agent's folder, to run on its data.
     package func start(_ configuration: String, in folder: TemporaryFolder? = nil, files: [String: String] = [:]) async throws -> AgentProcess {
         let folder = try folder ?? TemporaryFolder()
         for (path, text) in files { try folder.write(path, text) }
@@ -89,7 +89,7 @@ package final class LinkedMachine: Sendable {
         return AgentProcess(process: process, folder: folder, ready: try await process.line(containing: "ready"))
     }
 
-    /// Runs a command of nightjar on it.
+    /// Runs a command of `nightjar` on this machine.
     package func nightjar(_ arguments: String...) async throws -> Subprocess.Outcome {
         try await Subprocess.run("/usr/bin/nsenter", self.arguments([try NightjarExecutable.path()] + arguments))
     }

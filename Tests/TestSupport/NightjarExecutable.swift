@@ -2,7 +2,7 @@ import Glibc
 
 /// The product under test.
 package enum NightjarExecutable {
-    /// The executable beside the test bundle, or what `NIGHTJAR_EXECUTABLE` names.
+    /// The path of the executable: what `NIGHTJAR_EXECUTABLE` names, or the one beside the test bundle.
     ///
     /// - Throws: ``SupportError`` if it has not been built.
     package static func path() throws -> String {
@@ -11,8 +11,8 @@ package enum NightjarExecutable {
         let length = readlink("/proc/self/exe", &buffer, buffer.count - 1)
         guard length > 0 else { throw SupportError("/proc/self/exe cannot be read") }
         let runner = String(decoding: buffer[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        // The runner is the test bundle itself, in the folder of the products; or a helper of the tool chain that was given
-        // the bundle as an argument.
+        // The runner is either the test bundle itself, in the folder of the products, or a helper of the toolchain that
+        // gets the bundle as an argument.
         for start in [runner] + CommandLine.arguments {
             var folder = Substring(start)
             while let slash = folder.lastIndex(of: "/") {
@@ -32,7 +32,7 @@ package enum NightjarExecutable {
         try await Subprocess.run(try path(), arguments, environment: environment, folder: folder, input: input)
     }
 
-    /// The root of the package, found from where this file was compiled; for shipped plugins and examples.
+    /// The root of the package, found from where this file was compiled: for the plugins and examples that are shipped.
     package static func package(_ file: String = #filePath) -> String {
         let parts = file.split(separator: "/", omittingEmptySubsequences: false)
         return parts.prefix(upTo: parts.lastIndex(of: "Tests") ?? parts.startIndex).joined(separator: "/")

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Runs blocking work on a thread of its own, so that tests that wait do not take threads away from tests that run.
+/// Runs blocking work on a thread of its own, so that tests that wait do not take threads from tests that could run.
 package func offThread<T: Sendable>(_ work: @escaping @Sendable () throws -> T) async throws -> T {
     try await withCheckedThrowingContinuation { continuation in
         detached { continuation.resume(with: Result { try work() }) }

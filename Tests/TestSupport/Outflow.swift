@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// Bytes on their way to a server that may not want them: sent on a thread of their own, as far as the server takes them.
+/// Bytes on their way to a server that may not want them: a separate thread sends as many as the server takes.
 /// The connection stays open for as long as this exists.
 package final class Outflow: Sendable {
     private final class Shared: Sendable {
@@ -13,7 +13,7 @@ package final class Outflow: Sendable {
     private let shared = Shared()
     private let owner: any Sendable
 
-    /// - Parameter owner: what keeps the descriptor open.
+    /// - Parameter owner: the object that keeps the descriptor open.
     init(_ bytes: [UInt8], into descriptor: Int32, of owner: any Sendable) {
         self.owner = owner
         let shared = shared
@@ -22,10 +22,10 @@ package final class Outflow: Sendable {
 
     deinit { shared.isOver.store(true, ordering: .relaxed) }
 
-    /// Bytes that the system took.
+    /// How many bytes the system has taken.
     package var sent: Int { shared.sent.load(ordering: .relaxed) }
 
-    /// Everything was sent, the server closed, or it has taken nothing for a while.
+    /// Whether everything has been sent, the server has closed, or it has taken nothing for a while.
     package var isAtRest: Bool { shared.isAtRest.load(ordering: .relaxed) }
 
     private static func send(_ bytes: [UInt8], _ descriptor: Int32, _ shared: Shared) {

@@ -6,13 +6,13 @@ import NIOCore
 
 /// The connection ended while a peer waited for an answer.
 package struct PeerClosed: Error, CustomStringConvertible {
-    /// Of the CLOSE frame; nil when there was none.
+    /// The code of the CLOSE frame; nil when there was none.
     package var code: UInt16?
     package var reason: String
     package var description: String { "closed with \(code.map { "\($0)" } ?? "no code") \(reason)" }
 }
 
-/// A peer of the replication protocol that a test drives message by message.
+/// A peer that speaks the replication protocol and that a test drives message by message.
 package actor Peer {
     package let socket: WebSocketProbe
     private var blip = BLIPConnection()
@@ -29,7 +29,7 @@ package actor Peer {
 
     // MARK: - Messages
 
-    /// Sends a request and waits for its reply; what the peer asks meanwhile is kept.
+    /// Sends a request and waits for its reply; requests that arrive meanwhile are kept for later.
     package func ask(_ request: OutgoingRequest) async throws -> IncomingReply {
         guard let token = blip.send(request) else { throw SupportError("the connection has failed") }
         return try await reply(to: token)
@@ -51,7 +51,7 @@ package actor Peer {
         }
     }
 
-    /// The next request of the peer.
+    /// The next request from the other side.
     private func request() async throws -> IncomingRequest {
         while requests.isEmpty {
             try await flush()
@@ -66,7 +66,7 @@ package actor Peer {
             while bytes.count < 256 << 10, let frame = blip.nextFrame() { bytes += WebSocketFrame.binary(Array(frame.readableBytesView)) }
             if bytes.isEmpty { return }
             do { try await socket.sendRaw(bytes) } catch {
-                // The peer has closed: what it said before is still to be read.
+                // The other side has closed, but what it said before that is still to be read.
                 while true { try await receive() }
             }
         }
@@ -90,7 +90,7 @@ package actor Peer {
         }
     }
 
-    /// Closes as a peer that is done, and waits for the end.
+    /// Closes as a peer does when it is done, and waits for the end.
     package func close() async throws {
         try await socket.send([0x03, 0xE8], opcode: 8)
         _ = try await socket.closeCode()
@@ -123,13 +123,13 @@ package actor Peer {
         return OutgoingRequest(profile: "rev", properties: properties, body: ByteBuffer(bytes: bytes))
     }
 
-    /// Pushes one revision and expects that it is taken.
+    /// Pushes one revision and expects it to be accepted.
     package func push(_ id: String, _ rev: String = "1-aa", _ body: String = "{\"a\":1}") async throws {
         let reply = try await ask(Self.revision(id, rev, body))
         if let error = reply.error { throw SupportError("rev \(id) was refused: \(error)") }
     }
 
-    /// Pushes one revision with a blob, gives the blob if it is asked for it, and expects that the revision is taken.
+    /// Pushes one revision with a blob, sends the blob if it is asked for, and expects the revision to be accepted.
     package func push(_ id: String, blob: String, more: String = "") async throws {
         let digest = "sha1-\(Base64.encode(SHA1.hash(Array(blob.utf8))))"
         let reply = try await push(id, digest: digest, length: blob.utf8.count, more: more) { $0 == "getAttachment" ? blob : nil }
@@ -139,8 +139,8 @@ package actor Peer {
     /// Pushes one revision that names a blob.
     ///
     /// - Parameters:
-    ///   - more: what stands before it in the body, with a comma at its end.
-    ///   - answer: to each question about the blob, by its profile; nil for an error.
+    ///   - more: what comes before the blob in the body, with a comma at its end.
+    ///   - answer: returns the answer to each question about the blob, given its profile; nil for an error.
     package func push(
         _ id: String, digest: String, length: Int, more: String = "", answer: @Sendable (String) -> String?
     ) async throws -> IncomingReply {
@@ -163,7 +163,7 @@ package actor Peer {
         }
     }
 
-    /// Pulls everything there is, once: id and revision of each document.
+    /// Pulls everything there is, once, and returns the revision of each document by its id.
     package func pull(since: String? = nil) async throws -> [String: String] {
         var properties: BLIPProperties = [:]
         if let since { properties.append("since", since) }
@@ -187,7 +187,7 @@ package actor Peer {
             case "norev":
                 expected -= 1
                 answer(request)
-            default: throw SupportError("unexpected \(request.profile)")
+            default: throw SupportError("unexpected request: \(request.profile)")
             }
         }
         try await flush()
@@ -199,7 +199,7 @@ package actor Peer {
     }
 }
 
-/// Frames of a client, made by hand.
+/// A client's frames, made by hand.
 package enum WebSocketFrame {
     /// The mask key is 0, which leaves the payload as it is.
     package static func binary(_ payload: [UInt8], opcode: UInt8 = 2, isFinal: Bool = true) -> [UInt8] {

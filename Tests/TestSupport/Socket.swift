@@ -1,12 +1,12 @@
 import Glibc
 
-/// A blocking socket with a deadline on each step, for the probes.
+/// A blocking socket for the probes, with a deadline for each step.
 struct Socket: ~Copyable {
     let descriptor: Int32
 
     enum Address: Sendable {
         case unix(String)
-        /// Connects from an address of this machine, if one is given.
+        /// Connects from one of this machine's addresses, if one is given.
         case tcp(host: String, port: Int, from: String? = nil)
     }
 
@@ -35,7 +35,7 @@ struct Socket: ~Copyable {
         }
     }
 
-    /// Empty at the end of the stream; a reset connection counts as its end.
+    /// Returns nothing at the end of the stream; a reset connection counts as the end.
     func receive() throws -> [UInt8] {
         if let bytes = readSome(descriptor) { return bytes }
         if errno == ECONNRESET || errno == EPIPE { return [] }
@@ -67,7 +67,7 @@ struct Socket: ~Copyable {
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         hints.ai_flags = AI_NUMERICSERV
         var found: UnsafeMutablePointer<addrinfo>?
-        guard getaddrinfo(host, "\(port)", &hints, &found) == 0, let first = found else { throw SupportError("\(host) is unknown") }
+        guard getaddrinfo(host, "\(port)", &hints, &found) == 0, let first = found else { throw SupportError("the host \(host) is unknown") }
         defer { freeaddrinfo(found) }
         let descriptor = socket(first.pointee.ai_family, first.pointee.ai_socktype | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard comes(descriptor, from: source), connect(descriptor, first.pointee.ai_addr, first.pointee.ai_addrlen) == 0 else {
@@ -92,7 +92,7 @@ struct Socket: ~Copyable {
     }
 }
 
-/// A TCP port that is taken as long as this exists: to test what happens to others who want it.
+/// A TCP port that is taken for as long as this exists, to test what happens to others who want it.
 package final class TakenPort: Sendable {
     let descriptor: Int32
     package let port: Int

@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// A program that a test started: its output as it comes, signals, its end. Killed when the last reference is gone.
+/// A program that a test has started, with its output as it comes, signals and its end. It is killed when the last reference is gone.
 package final class Subprocess: Sendable {
     /// What the program reads.
     package enum Input: Sendable {
@@ -11,50 +11,50 @@ package final class Subprocess: Sendable {
         case bytes([UInt8])
         /// A pipe that stays open: `write` and `closeInput`.
         case open
-        /// A terminal, the controlling one of the program: `write` is what the person types.
+        /// A terminal that controls the program: `write` is what the person types.
         case terminal
     }
 
     /// How a program ended.
     package struct Outcome: Sendable, CustomStringConvertible {
-        /// Nil when a signal ended it.
+        /// Nil if a signal ended it.
         package var status: Int32?
         package var signal: Int32?
         package var output: String
         package var errors: String
-        /// Output that may be no text.
+        /// The output as bytes, since it may not be text.
         package var outputBytes: [UInt8]
 
-        /// For messages of failed expectations.
+        /// For the messages of failed expectations.
         package var description: String {
             "\(status.map { "status \($0)" } ?? "signal \(signal ?? 0)")\n--- standard output:\n\(output)\n--- standard error:\n\(errors)"
         }
     }
 
-    /// Where a line is looked for.
+    /// Where to look for a line.
     package enum Channel: Sendable { case output, errors }
 
     private struct State {
         var output: [UInt8] = []
         var errors: [UInt8] = []
-        /// Pipes that have not come to their end.
+        /// How many pipes have not come to their end.
         var open = 2
         var status: Int32?
     }
 
-    /// One start at a time: the pipes of one must not leak into another program, which would keep them open.
+    /// Allows one start at a time: the pipes of one program must not leak into another, which would keep them open.
     private static let starting = Mutex(())
 
-    /// What a start leaves with us.
+    /// What the test keeps of a program that was started.
     private struct Started {
         var pid: pid_t
         var output: Int32
         var errors: Int32
-        /// -1 where the program reads nothing of ours.
+        /// -1 if the program reads nothing from us.
         var input: Int32
     }
 
-    /// Shared with the threads that read and wait; they do not keep the process alive.
+    /// Shared with the threads that read and wait, so that they do not keep the process alive.
     private final class Shared: Sendable {
         let state = Mutex(State())
     }
@@ -67,8 +67,8 @@ package final class Subprocess: Sendable {
     /// Starts a program.
     ///
     /// - Parameters:
-    ///   - environment: beside the test's own.
-    ///   - folder: the current folder of the program; nil for the test's.
+    ///   - environment: variables in addition to the test's own.
+    ///   - folder: the program's current folder; nil for the test's.
     package init(
         _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:], folder: String? = nil,
         input wanted: Input = .none
@@ -114,12 +114,12 @@ package final class Subprocess: Sendable {
 
     /// Waits for a whole line.
     ///
-    /// - Returns: the first one with the text in it, without its line break.
-    /// - Throws: ``SupportError`` with everything that was written, if the program ends first or time is up.
+    /// - Returns: the first line that contains the text, without its line break.
+    /// - Throws: ``SupportError`` with everything that was written, if the program ends or the time is up first.
     package func line(containing text: String, in channel: Channel = .output, within: Duration = patience) async throws -> String {
         do {
             return try await eventually("a line with \"\(text)\" from \(command)", within: within) {
-                // Asked first: a program that has ended writes nothing more.
+                // Asked before the output is searched: a program that has ended writes nothing more.
                 let isOver = self.isOver
                 let written = channel == .output ? self.output : self.errors
                 var lines = written.split(separator: "\n", omittingEmptySubsequences: false)
@@ -129,7 +129,7 @@ package final class Subprocess: Sendable {
                 return nil
             }
         } catch {
-            throw SupportError("no line with \"\(text)\": \(error)\n--- standard output:\n\(output)\n--- standard error:\n\(errors)")
+            throw SupportError("no line contains \"\(text)\": \(error)\n--- standard output:\n\(output)\n--- standard error:\n\(errors)")
         }
     }
 
@@ -166,17 +166,17 @@ package final class Subprocess: Sendable {
 
     package var isRunning: Bool { shared.state.withLock { $0.status == nil } }
 
-    /// Sends a signal; no effect once the program has ended.
+    /// Sends a signal, which has no effect once the program has ended.
     package func send(_ signal: Int32) {
         shared.state.withLock { state in
-            // Under the lock: the number is not given to another process before it was reaped, which takes the lock too.
+            // Safe under the lock: the process is reaped under it too, and until then no other process can get its number.
             if state.status == nil { kill(pid, signal) }
         }
     }
 
     /// Waits for the end.
     ///
-    /// - Throws: ``SupportError`` if it does not end in time; it is killed then.
+    /// - Throws: ``SupportError`` if it does not end in time, in which case it is killed.
     package func wait(within: Duration = patience) async throws -> Outcome {
         do {
             try await eventually("\(command) ends", within: within) { self.isOver }
@@ -203,7 +203,7 @@ package final class Subprocess: Sendable {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // The test runner's signal settings are not the program's.
+        // The program must not inherit the test runner's signal settings.
         var flags = Int32(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK)
         var signals = sigset_t()
         sigfillset(&signals)
@@ -232,12 +232,12 @@ package final class Subprocess: Sendable {
             guard ours >= 0, ioctl(ours, unlockTerminal, &locked) == 0, ioctl(ours, terminalNumber, &number) == 0 else {
                 throw SupportError("no terminal: \(String(cString: strerror(errno)))")
             }
-            // Opened by a session leader without a terminal, it becomes its controlling terminal.
+            // A terminal opened by a session leader that has none becomes its controlling terminal.
             posix_spawn_file_actions_addopen(&actions, 0, "/dev/pts/\(number)", O_RDWR, 0)
         }
         posix_spawn_file_actions_adddup2(&actions, out.write, 1)
         posix_spawn_file_actions_adddup2(&actions, err.write, 2)
-        // SwiftNIO's sockets are inherited: a port that another test closes would stay open in this program.
+        // SwiftNIO's sockets would be inherited: a port that another test closes would stay open in this program.
         for descriptor in 3..<Int32(1024) { posix_spawn_file_actions_addclose(&actions, descriptor) }
         posix_spawnattr_setflags(&attributes, Int16(flags))
 

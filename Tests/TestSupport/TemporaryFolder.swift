@@ -1,9 +1,9 @@
 import Glibc
 import Synchronization
 
-/// A folder that is gone, with everything in it, when the last reference to it is, or when the tests end.
+/// A folder that is removed, with everything in it, when the last reference to it is gone or when the tests end.
 package final class TemporaryFolder: Sendable {
-    /// Absolute, short enough for a socket in it.
+    /// An absolute path, short enough for a socket in the folder.
     package let path: String
 
     package init() throws {
@@ -26,7 +26,7 @@ package final class TemporaryFolder: Sendable {
     }
 
     private static let lasting = Mutex<[TemporaryFolder]>([])
-    /// Those that are there; nil before the first. What a test leaves running holds its folder beyond the end.
+    /// The folders that exist; nil before the first. They are removed at the end too, because whatever a test leaves running keeps its folder.
     private static let present = Mutex<Set<String>?>(nil)
 
     private static func note(_ path: String) {
@@ -61,10 +61,10 @@ package final class TemporaryFolder: Sendable {
         return file
     }
 
-    /// The bytes of a file in the folder.
+    /// Reads the bytes of a file in the folder.
     package func read(_ name: String) throws -> [UInt8] { try Self.bytes(of: path(name)) }
 
-    /// The text of a file in the folder.
+    /// Reads the text of a file in the folder.
     package func text(_ name: String) throws -> String { String(decoding: try read(name), as: UTF8.self) }
 
     package func makeFolder(_ name: String) { mkdir(path(name), 0o755) }
@@ -81,7 +81,7 @@ package final class TemporaryFolder: Sendable {
     /// Copies a file from anywhere into the folder.
     package func copy(_ file: String, to name: String) throws { try write(name, bytes: Self.bytes(of: file)) }
 
-    /// The bytes of a file.
+    /// Reads the bytes of a file.
     package static func bytes(of file: String) throws -> [UInt8] {
         let descriptor = open(file, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw SupportError("\(file): \(String(cString: strerror(errno)))") }
@@ -123,7 +123,7 @@ func writeAll(_ descriptor: Int32, _ bytes: [UInt8]) -> Bool {
     }
 }
 
-/// What is there; empty at the end, nil after an error.
+/// Reads what is there; empty at the end, nil after an error.
 func readSome(_ descriptor: Int32, upTo limit: Int = 65_536) -> [UInt8]? {
     var failed = false
     let bytes = [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
@@ -139,6 +139,6 @@ func readSome(_ descriptor: Int32, upTo limit: Int = 65_536) -> [UInt8]? {
 }
 
 extension TemporaryFolder {
-    /// Whether a program of the system is there.
+    /// Whether the system has a program.
     package static func canRun(_ path: String) -> Bool { access(path, X_OK) == 0 }
 }

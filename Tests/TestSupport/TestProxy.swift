@@ -2,7 +2,7 @@ import Encodings
 import Glibc
 import Synchronization
 
-/// An HTTP or SOCKS5 proxy on loopback that knows every name: all of them are this machine.
+/// An HTTP or SOCKS5 proxy on loopback that resolves every name to this machine.
 package final class TestProxy: Sendable {
     package enum Kind: Sendable { case http, socks5 }
 
@@ -12,10 +12,10 @@ package final class TestProxy: Sendable {
     private let listener: Int32
     private let asked = Mutex([String]())
 
-    /// Every HOST:PORT that somebody with the right login asked for.
+    /// Every HOST:PORT that a client with the right login has asked for.
     package var requests: [String] { asked.withLock { $0 } }
 
-    /// - Parameter login: what it lets in; nil for everybody.
+    /// - Parameter login: the only login that it lets in; nil lets everybody in.
     package init(_ kind: Kind, login: (user: String, password: String)? = nil) throws {
         (self.kind, self.login) = (kind, login)
         listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -27,7 +27,7 @@ package final class TestProxy: Sendable {
                 bind(descriptor, $0, size) != 0 || listen(descriptor, 16) != 0 || getsockname(descriptor, $0, &size) != 0
             }
         }
-        guard !failed else { throw SupportError("no port for a proxy") }
+        guard !failed else { throw SupportError("there is no port for the proxy") }
         port = Int(UInt16(bigEndian: address.sin_port))
         detached { [weak self] in
             while true {
@@ -54,7 +54,7 @@ package final class TestProxy: Sendable {
     private func serve(_ client: Int32) {
         let target = kind == .http ? connect(client) : socks(client)
         guard let (host, port, answer) = target else {
-            // What the client has not read of the refusal is read before the end.
+            // Lets the client read all of the refusal before the connection ends.
             shutdown(client, Int32(SHUT_WR))
             _ = read(client, until: { _ in false })
             close(client)
@@ -119,7 +119,7 @@ package final class TestProxy: Sendable {
         return (host, port, [5, 0, 0, 1, 127, 0, 0, 1, 0, 0])
     }
 
-    /// Byte by byte, so that nothing of what comes behind is taken.
+    /// Reads byte by byte, so as not to take anything of what follows.
     private func read(_ client: Int32, until isComplete: ([UInt8]) -> Bool) -> [UInt8] {
         var bytes: [UInt8] = []
         var byte: UInt8 = 0

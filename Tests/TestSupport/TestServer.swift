@@ -1,10 +1,10 @@
 import Glibc
 import Synchronization
 
-/// An HTTP server on loopback that answers whatever a test wants, right or wrong.
+/// An HTTP server on loopback that gives whatever answers a test wants, right or wrong.
 package final class TestServer: Sendable {
     package struct Request: Sendable {
-        /// Counts the requests from 1.
+        /// The number of the request, counted from 1.
         package var number = 0
         package var method: String
         /// The path and query as received.
@@ -14,9 +14,9 @@ package final class TestServer: Sendable {
 
     package enum Answer: Sendable {
         case json(Int, String)
-        /// A beginning, then the same piece again and again until the client closes the connection.
+        /// A beginning, and then the same piece again and again until the client closes the connection.
         case endless(String, _ piece: String, headers: String = "")
-        /// Nothing, for as long as the client waits.
+        /// No answer, for as long as the client waits.
         case silence
     }
 
@@ -29,9 +29,9 @@ package final class TestServer: Sendable {
     }
 
     package var port: Int { listener.port }
-    /// How many requests were answered or are being answered.
+    /// How many requests have been answered or are being answered.
     package var requests: Int { counts.requests.load(ordering: .relaxed) }
-    /// How many bytes were sent.
+    /// How many bytes have been sent.
     package var bytes: Int { counts.bytes.load(ordering: .relaxed) }
 
     package init(_ answer: @escaping @Sendable (Request) -> Answer) throws {

@@ -2,14 +2,14 @@ import COpenSSL
 import Digests
 import Encodings
 
-/// Somebody who issues JSON Web Tokens, with a key that is made for the test. Shares no code with what verifies them.
+/// An issuer of JSON Web Tokens, with a key that is made for the test. It shares no code with what verifies them.
 package final class TokenSigner: Sendable {
     package enum Kind: Sendable { case rsa, p256, p384, ed25519, secret }
 
     package let kind: Kind
-    /// `kid`.
+    /// The `kid` of its key.
     package let id: String
-    /// Of HS256.
+    /// The secret for HS256.
     private let secret: [UInt8]
     // Unsafe only in name: OpenSSL guards its keys, and nothing here changes one.
     private nonisolated(unsafe) let key: OpaquePointer?
@@ -23,13 +23,13 @@ package final class TokenSigner: Sendable {
         case .ed25519: made = nightjar_make_key("ED25519")
         case .secret: made = nil
         }
-        guard made != nil || kind == .secret else { throw SupportError("OpenSSL makes no key") }
+        guard made != nil || kind == .secret else { throw SupportError("OpenSSL cannot make a key") }
         (self.kind, self.id, key, secret) = (kind, id, made, try randomBytes(32))
     }
 
     deinit { EVP_PKEY_free(key) }
 
-    /// The one that its kind of key is mostly used with.
+    /// The algorithm that its kind of key is mostly used with.
     package var algorithm: String {
         switch kind {
         case .rsa: "RS256"
@@ -43,8 +43,8 @@ package final class TokenSigner: Sendable {
     // MARK: - Tokens
 
     /// - Parameters:
-    ///   - claims: as JSON, right or wrong.
-    ///   - header: as JSON; nil: one with `alg` and `kid`.
+    ///   - claims: JSON, valid or not.
+    ///   - header: JSON; nil for one with `alg` and `kid`.
     package func token(_ claims: String, algorithm: String? = nil, header: String? = nil) throws -> String {
         let algorithm = algorithm ?? self.algorithm
         let header = header ?? "{\"alg\":\"\(algorithm)\",\"typ\":\"JWT\",\"kid\":\"\(id)\"}"
@@ -52,23 +52,23 @@ package final class TokenSigner: Sendable {
         return "\(signed).\(Base64.encodeURL(try sign(Array(signed.utf8), algorithm)))"
     }
 
-    /// As in a token: ECDSA's two numbers one after the other.
+    /// Signs as in a token: for ECDSA, the two numbers one after the other.
     package func sign(_ message: [UInt8], _ algorithm: String) throws -> [UInt8] {
         guard let key else { return hmacSHA256(key: secret, message: message) }
-        guard let context = EVP_MD_CTX_new() else { throw SupportError("no context for a signature") }
+        guard let context = EVP_MD_CTX_new() else { throw SupportError("OpenSSL has no context for a signature") }
         defer { EVP_MD_CTX_free(context) }
         let digest = kind == .ed25519 ? nil : algorithm.hasSuffix("384") ? EVP_sha384() : algorithm.hasSuffix("512") ? EVP_sha512() : EVP_sha256()
         var parameters: OpaquePointer?
-        guard EVP_DigestSignInit(context, &parameters, digest, nil, key) == 1 else { throw SupportError("OpenSSL does not sign by \(algorithm)") }
+        guard EVP_DigestSignInit(context, &parameters, digest, nil, key) == 1 else { throw SupportError("OpenSSL cannot sign with \(algorithm)") }
         if algorithm.hasPrefix("PS") {
             guard EVP_PKEY_CTX_set_rsa_padding(parameters, RSA_PKCS1_PSS_PADDING) > 0, EVP_PKEY_CTX_set_rsa_pss_saltlen(parameters, 32) > 0 else {
-                throw SupportError("OpenSSL does not sign by \(algorithm)")
+                throw SupportError("OpenSSL cannot sign with \(algorithm)")
             }
         }
         var count = 0
-        guard EVP_DigestSign(context, nil, &count, message, message.count) == 1 else { throw SupportError("OpenSSL does not sign by \(algorithm)") }
+        guard EVP_DigestSign(context, nil, &count, message, message.count) == 1 else { throw SupportError("OpenSSL cannot sign with \(algorithm)") }
         var signature = [UInt8](repeating: 0, count: count)
-        guard EVP_DigestSign(context, &signature, &count, message, message.count) == 1 else { throw SupportError("OpenSSL does not sign by \(algorithm)") }
+        guard EVP_DigestSign(context, &signature, &count, message, message.count) == 1 else { throw SupportError("OpenSSL cannot sign with \(algorithm)") }
         signature.removeLast(signature.count - count)
         return kind == .p256 || kind == .p384 ? try numbers(signature) : signature
     }
@@ -78,7 +78,7 @@ package final class TokenSigner: Sendable {
             var at = bytes.baseAddress
             return d2i_ECDSA_SIG(nil, &at, bytes.count)
         }
-        guard let parsed else { throw SupportError("OpenSSL's signature is none") }
+        guard let parsed else { throw SupportError("OpenSSL's signature cannot be parsed") }
         defer { ECDSA_SIG_free(parsed) }
         return bytes(ECDSA_SIG_get0_r(parsed), padded: coordinate) + bytes(ECDSA_SIG_get0_s(parsed), padded: coordinate)
     }
@@ -93,7 +93,7 @@ package final class TokenSigner: Sendable {
 
     // MARK: - Keys
 
-    /// A JSON Web Key of its public half, or of its secret.
+    /// A JSON Web Key with its public half, or with its secret.
     ///
     /// - Parameter more: further members, such as `"use":"sig"`.
     package func webKey(_ more: String = "") throws -> String {
@@ -112,7 +112,7 @@ package final class TokenSigner: Sendable {
         return "{\(members.map { "\"\($0.0)\":\"\($0.1)\"" }.joined(separator: ",")),\"kid\":\"\(id)\"\(more.isEmpty ? "" : ",\(more)")}"
     }
 
-    /// A set of one key.
+    /// A set of keys with this one in it.
     package func webKeys() throws -> String { "{\"keys\":[\(try webKey())]}" }
 
     /// Its public half in PEM.

@@ -5,13 +5,13 @@ package struct SupportError: Error, Sendable, CustomStringConvertible {
     package init(_ description: String) { self.description = description }
 }
 
-/// How long tests wait for something before they call it a failure. Long, because machines may be busy; a test that passes
-/// never waits that long.
+/// How long tests wait for something before they call it a failure. This is long because machines may be busy; a test that
+/// passes never waits that long.
 package let patience = Duration.seconds(60)
 
-/// Looks again and again until the condition holds.
+/// Checks again and again until the condition holds.
 ///
-/// - Parameter what: said in the error: "the document arrives".
+/// - Parameter what: what the test waits for, as a clause for the error: "the document arrives".
 /// - Throws: ``SupportError`` when `within` has passed, or what the condition throws.
 package func eventually(
     _ what: String, within: Duration = patience, _ condition: @Sendable () async throws -> Bool
@@ -19,19 +19,19 @@ package func eventually(
     let deadline = ContinuousClock.now + within
     while true {
         if try await condition() { return }
-        guard ContinuousClock.now < deadline else { throw SupportError("waited \(within) in vain: \(what)") }
+        guard ContinuousClock.now < deadline else { throw SupportError("timed out after \(within) waiting for this: \(what)") }
         try await Task.sleep(for: .milliseconds(10))
     }
 }
 
-/// Looks again and again until there is a value.
+/// Checks again and again until there is a value.
 package func eventually<T: Sendable>(
     _ what: String, within: Duration = patience, _ value: @Sendable () async throws -> T?
 ) async throws -> T {
     let deadline = ContinuousClock.now + within
     while true {
         if let value = try await value() { return value }
-        guard ContinuousClock.now < deadline else { throw SupportError("waited \(within) in vain: \(what)") }
+        guard ContinuousClock.now < deadline else { throw SupportError("timed out after \(within) waiting for this: \(what)") }
         try await Task.sleep(for: .milliseconds(10))
     }
 }

@@ -3,7 +3,7 @@ import Encodings
 import Glibc
 import Synchronization
 
-/// A WebSocket client that sends whatever a test wants, right or wrong, and shows every frame that comes.
+/// A WebSocket client that sends whatever a test wants, right or wrong, and shows every frame that it receives.
 package final class WebSocketProbe: Sendable {
     package struct Frame: Sendable, Equatable {
         package var opcode: UInt8
@@ -16,7 +16,7 @@ package final class WebSocketProbe: Sendable {
             self.payload = payload
         }
 
-        /// The code of a CLOSE frame.
+        /// The code, if this is a CLOSE frame.
         package var closeCode: UInt16? {
             opcode == 8 && payload.count >= 2 ? UInt16(payload[0]) << 8 | UInt16(payload[1]) : nil
         }
@@ -32,7 +32,7 @@ package final class WebSocketProbe: Sendable {
         var bytes: [UInt8]
     }
 
-    // Reading and writing are for one test task, one call at a time.
+    // Reading and writing are for one task of the test, one call at a time.
     private let held: Mutex<Held>
     /// The answer to the handshake.
     package let answer: HTTPProbe.Answer
@@ -44,7 +44,7 @@ package final class WebSocketProbe: Sendable {
 
     /// Connects and does the handshake.
     ///
-    /// - Throws: ``Refused`` with the answer when it is not 101.
+    /// - Throws: ``Refused`` with the answer if its status is not 101.
     package static func connect(
         _ host: String = "127.0.0.1", port: Int, path: String, protocols: String? = "BLIP_3+CBMobile_3", headers: [(String, String)] = []
     ) async throws -> WebSocketProbe {
@@ -63,7 +63,7 @@ package final class WebSocketProbe: Sendable {
                 bytes += part
             }
             let end = bytes.headEnd.map { $0 + 4 } ?? bytes.count
-            // The body of a refusal may come after its header.
+            // The body of a refusal may arrive after its header.
             if !bytes.starts(with: Array("HTTP/1.1 101 ".utf8)) { throw Refused(answer: try Self.rest(of: bytes, socket)) }
             let answer = try HTTPProbe.parse(Array(bytes[..<end]))
             return WebSocketProbe(socket, Array(bytes[end...]), answer)
@@ -104,10 +104,10 @@ package final class WebSocketProbe: Sendable {
         try await offThread { try self.held.withLock { try $0.socket.send(bytes) } }
     }
 
-    /// Sends without waiting, as far as the server takes it; what it says is not read.
+    /// Sends as much as the server takes, without waiting or reading what it says.
     package func pour(_ bytes: [UInt8]) -> Outflow { Outflow(bytes, into: held.withLock { $0.socket.descriptor }, of: self) }
 
-    /// The next frame, nil at the end of the connection.
+    /// The next frame; nil at the end of the connection.
     package func receive() async throws -> Frame? {
         try await offThread {
             try self.held.withLock { held in
@@ -124,16 +124,16 @@ package final class WebSocketProbe: Sendable {
         }
     }
 
-    /// The peer has not closed its side of the connection, whatever it has sent that is not read.
+    /// Whether the peer has not closed its side of the connection, even if something that it sent is still unread.
     package var isOpen: Bool {
-        // POLLRDHUP, which the headers show to GNU sources only.
+        // POLLRDHUP, which the headers define for GNU sources only.
         var state = pollfd(fd: held.withLock { $0.socket.descriptor }, events: 0x2000, revents: 0)
         return poll(&state, 1, 0) == 0
     }
 
-    /// Reads until the peer closes; answers nothing.
+    /// Reads until the peer closes, without answering anything.
     ///
-    /// - Returns: the code of its CLOSE frame; nil when the connection just ended.
+    /// - Returns: the code of its CLOSE frame; nil if the connection ended without one.
     package func closeCode() async throws -> UInt16? {
         while let frame = try await receive() {
             if frame.opcode == 8 { return frame.closeCode ?? 1005 }
