@@ -2,25 +2,25 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Strangers who send what costs them little, judged by what it costs the agent: CPU time and resident memory, in proportion to what was
-/// sent. `NIGHTJAR_ATTACK_FIGURES=1` prints what each one cost.
+/// Attackers who send what costs them little, judged by what it costs the agent: CPU time and resident memory, in proportion to what was
+/// sent. `NIGHTJAR_ATTACK_FIGURES=1` prints what each attack cost.
 @Suite(
     "Attacks", .serialized,
-    .disabled(if: getenv("NIGHTJAR_SANITIZER") != nil, "instrumented code costs many times the CPU time and memory that is judged here"))
+    .disabled(if: getenv("NIGHTJAR_SANITIZER") != nil, "instrumented code takes many times the CPU time and memory that these tests allow"))
 struct AttackTests {
-    @Test("replies that nobody reads", arguments: Attack.unread)
+    @Test("replies that the attacker does not read", arguments: Attack.unread)
     func unread(_ attack: Attack) async throws { try await attack.run() }
 
     @Test("messages that never end", arguments: Attack.unfinished)
     func unfinished(_ attack: Attack) async throws { try await attack.run() }
 
-    @Test("proofs of blobs", arguments: Attack.proofs)
+    @Test("requests to prove that the agent has a blob", arguments: Attack.proofs)
     func proofs(_ attack: Attack) async throws { try await attack.run() }
 
-    @Test("answers of CouchDB's API that nobody reads", arguments: Attack.couch)
+    @Test("answers from CouchDB's API that the attacker does not read", arguments: Attack.couch)
     func couch(_ attack: Attack) async throws { try await attack.run() }
 
-    @Test("connections without end", arguments: Attack.connections)
+    @Test("great numbers of connections", arguments: Attack.connections)
     func connections(_ attack: Attack) async throws { try await attack.run() }
 
     @Test("documents that are expensive to read", arguments: Attack.documents)

@@ -2,7 +2,7 @@ import Encodings
 import TestSupport
 import Testing
 
-/// Where connections are made to.
+/// What connections are made to.
 enum Door: String, CaseIterable, Sendable {
     case listener = "the listener"
     case adminPort = "the admin port"
@@ -35,8 +35,8 @@ extension Attack {
     }
 
     private static let unfinishedBodies = Door.allCases.map { door in
-        // The budget of 64 MiB in buffers that grow in powers of two, one that grows at that moment, and what the allocator keeps.
-        Attack(testDescription: "12 PUTs of 19 MB that never end, at \(door.rawValue)", bounds: Bounds(memory: 160 << 20)) { hub in
+        // Allows for the budget of 64 MiB in buffers that grow in powers of two, one that is just growing, and what the allocator keeps.
+        Attack(testDescription: "12 unfinished PUTs of 19 MB, at \(door.rawValue)", bounds: Bounds(memory: 160 << 20)) { hub in
             let probe = try door.probe(hub)
             let head = "PUT /api/databases/main/documents/unfinished HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(19 << 20)\r\n\r\n"
             let bytes = Array(head.utf8) + [UInt8](repeating: 0x20, count: 18 << 20)
@@ -46,7 +46,7 @@ extension Attack {
         }
     }
 
-    /// The lines that tell of it are folded.
+    /// The log does not get a line for each: repeated lines are folded into one.
     private static let refused = Attack(
         testDescription: "2,000 connections that a limit refuses", bounds: Bounds(perRequest: 1), listener: "max_connections_per_address: 2"
     ) { hub in
@@ -59,7 +59,7 @@ extension Attack {
     }
 
     private static let many = Attack(
-        testDescription: "400 peers of one address", bounds: Bounds(perRequest: 5), listener: "max_connections_per_address: 40"
+        testDescription: "400 peers from one address", bounds: Bounds(perRequest: 5), listener: "max_connections_per_address: 40"
     ) { hub in
         var sent = Sent(requests: 400)
         for _ in 0..<400 {
@@ -96,8 +96,8 @@ extension Attack {
         return Sent(requests: 300)
     }
 
-    /// What a page in a browser of this machine sends; none of it is done.
-    private static let foreignPages = Attack(testDescription: "requests of a foreign page at the admin port", bounds: Bounds(perRequest: 10)) { hub in
+    /// What a foreign web page in a browser on this machine could send; all of it is refused.
+    private static let foreignPages = Attack(testDescription: "requests from a foreign web page to the admin port", bounds: Bounds(perRequest: 10)) { hub in
         let probe = try Door.adminPort.probe(hub)
         let port = try hub.port("admin")
         let headers = ["Host: evil.example", "Host: evil.example:\(port)", "Host: localhost:\(port)\r\nOrigin: http://evil.example", "Host: localhost:\(port)\r\nOrigin: null"]

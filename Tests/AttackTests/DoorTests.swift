@@ -5,10 +5,10 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Documents that readers would understand in different ways, or that would harm the database, are refused at every way in.
-@Suite("Documents of strangers", .serialized)
+/// Documents that different readers would understand differently, or that would harm the database, are refused on every way in.
+@Suite("Hostile documents", .serialized)
 struct DoorTests {
-    /// A body, and what its refusal names.
+    /// Bodies, and what the refusal of each has to name.
     private static let bodies: [(body: String, names: String)] = [
         (#"{"owner":"ann","x":1,"owner":"eve"}"#, "owner"),
         (#"{"a":{"in":[{"deep":1,"deep":2}]}}"#, "deep"),
@@ -23,7 +23,7 @@ struct DoorTests {
         (#"{"a":1,"\u005fowner":"ann"}"#, "_owner"),
     ]
 
-    @Test("duplicate keys, odd _deleted and _id: through the listener, CouchDB's API, a save, and an import")
+    @Test("duplicate keys, and _deleted or _id with odd values, are refused by the listener, CouchDB's API, a save and an import")
     func ambiguous() async throws {
         let hub = try await AgentProcess.start(Attack.hub())
         let companion = try await Companion.join(hub)
@@ -35,7 +35,7 @@ struct DoorTests {
             let saved = try await hub.put("main", "saved-\(number)", body)
             #expect((400..<500).contains(saved.status) && saved.text.contains(names), "\(body): \(saved)")
             let json = [("Content-Type", "application/json")]
-            // In CouchDB's words.
+            // CouchDB's word for it.
             let word = names == "_id" ? "Document id" : names
             let put = try await couch.request("PUT", "/main/put-\(number)", headers: json, body: Array(body.utf8))
             #expect(put.status == 400 && put.text.contains(word), "\(body): \(put)")
@@ -44,21 +44,21 @@ struct DoorTests {
                 let bulk = try await couch.request("POST", "/main/_bulk_docs", headers: json, body: Array(text.utf8))
                 #expect((bulk.status == 400 || bulk.text.contains("\"error\"")) && bulk.text.contains(word), "\(body): \(bulk)")
             }
-            // A line of its own among good ones, with an _id where the case is not about that.
+            // One line among good ones, with an _id unless the case is about the _id.
             let line = names == "_id" ? body : "{\"_id\":\"imported-\(number)\"," + body.dropFirst()
             let text = "{\"_id\":\"good-\(number)\"}\n\(line)\n{\"_id\":\"fine-\(number)\"}\n"
             let imported = try await hub.admin.post("/api/databases/main/import", text)
             #expect(imported.text.contains(names), "\(body): \(imported)")
             for id in ["good-\(number)", "fine-\(number)"] { #expect(try await hub.get("main", id).status == 200, "\(body): \(imported)") }
         }
-        // What is there is what may be there.
+        // Only the good documents are there.
         #expect(try await hub.documents("main") == Int64(2 * Self.bodies.count))
         try await peer.close()
         try await companion.rounds(1, "after")
         for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("generations without room above them are refused; the document can be edited, pulled and deleted as before", arguments: ["", "merge-fields"])
+    @Test("generations that leave no room for later ones are refused, and the document can be edited, pulled and deleted as before", arguments: ["", "merge-fields"])
     func generations(_ resolver: String) async throws {
         let folder = try TemporaryFolder()
         var text = Attack.hub(plugins: !resolver.isEmpty)
@@ -79,7 +79,7 @@ struct DoorTests {
                 #expect(replies[1].error == nil)
             }
         }
-        // The largest that is taken leaves room for those that follow.
+        // The largest generation that is accepted leaves room for those that follow.
         let largest = "\(DocumentLimits.revisionGeneration)-dd"
         if let error = try await peer.ask(Peer.revision("largest", largest)).error { #expect(error.code == 400, "\(error)") }
         for id in ["innocent", "largest"] {
@@ -100,7 +100,7 @@ struct DoorTests {
         for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("in a conflict no generation is accepted that no decision could follow, and a peer that pulls has what the hub has")
+    @Test("a generation that leaves no room for deciding a conflict is refused, and a peer that pulls gets what the hub has")
     func undecidable() async throws {
         let folder = try TemporaryFolder()
         try folder.copy("\(NightjarExecutable.package())/plugins/local-wins.lua", to: "plugins/local-wins.lua")
@@ -124,7 +124,7 @@ struct DoorTests {
         }
         try await companion.rounds(1, "between")
 
-        // A peer that has a document of its own by that name keeps it, and everything else continues both ways.
+        // A peer that has its own document of that name keeps it, and everything else continues in both directions.
         #expect(try await companion.agent.admin.post("/api/replicators/hub/stop").status < 300)
         #expect(try await companion.agent.put("main", "own", "{\"mine\":true}").status < 300)
         try await peer.push("own", "\(DocumentLimits.revisionGeneration)-dd", "{\"mine\":false}")
@@ -137,7 +137,7 @@ struct DoorTests {
         for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("the digest of a blob gains nothing for a peer that has neither sent nor proved it")
+    @Test("knowing a blob's digest gains a peer nothing unless it sends the blob or proves that it has it")
     func digests() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/open.lua", "return { push_filter = function(doc) return not doc.secret end }")

@@ -5,10 +5,10 @@ import TestSupport
 import Testing
 
 extension Attack {
-    /// JSON Web Tokens without a valid signature, each from its own address, so that each one is checked; meanwhile a client comes with a valid token.
+    /// JSON Web Tokens without a valid signature. Each comes from an address of its own, so that it is really checked, while a client with a valid token is served.
     static let tokens: [Attack] = [
         Attack(
-            testDescription: "1,000 wrong tokens", bounds: Bounds(milliseconds: 4_000, perRequest: 6, memory: 48 << 20),
+            testDescription: "1,000 forged tokens", bounds: Bounds(milliseconds: 4_000, perRequest: 6, memory: 48 << 20),
             listener: "authenticator: { plugin: password-file, params: { file: users.txt }, jwt: { keys: issuer.json } }",
             furnish: { folder in
                 try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")
@@ -49,7 +49,7 @@ extension Attack {
         try await HTTPProbe.tcp(port: try hub.port("edge"), from: address).get("/main", headers: [("Authorization", "Bearer \(token)")]).status
     }
 
-    /// A wrong signature, a wrong signature over kilobytes of claims, a deeply nested header, no algorithm, and the public key used as a secret: 200 of each.
+    /// 200 tokens of each kind: a wrong signature, a wrong signature over kilobytes of claims, a deeply nested header, no algorithm, and the public key used as a secret.
     private static func forged() throws -> [String] {
         let (issuer, mallory) = (try issuer.get(), try TokenSigner(.p256))
         let pem = Array(try issuer.pem().utf8)

@@ -3,12 +3,12 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Clients of CouchDB's API that read what they ask for, beside others that do not.
+/// Clients of CouchDB's API that read what they ask for, alongside others that do not.
 @Suite(
     "Honest readers", .serialized,
     .disabled(if: getenv("NIGHTJAR_SANITIZER") != nil, "instrumented code takes too long for answers of this size"))
 struct HonestReaders {
-    @Test("documents are read while 40 connections ask for much and read none of it; these are cut for those that wait, and health says so")
+    @Test("documents can be read while 40 connections ask for a lot and read nothing; these are cut for those that wait, and health says so")
     func besideUnreadAnswers() async throws {
         let hub = try await AgentProcess.start(Attack.hub() + "limits: { memory: 16MiB }\n")
         let stranger = try Door.listener.probe(hub)
@@ -21,7 +21,7 @@ struct HonestReaders {
         let attached = try await stranger.request("PUT", "/main/film/reel", headers: [("Content-Type", "video/mp4")], body: film)
         #expect(attached.status == 201, "\(attached)")
 
-        // Each of these takes a megabyte once it is parsed, and more than all of the memory is asked for.
+        // Each of these requests takes a megabyte once it is parsed, and together they want more than all of the memory.
         let asked = Array(repeating: "{\"id\":\"film\"}", count: 4_000).joined(separator: ",")
         let body = "{\"attachments\":true,\"docs\":[\(asked)]}"
         let head = "POST /main/_bulk_get HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n"

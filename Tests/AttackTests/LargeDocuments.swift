@@ -51,7 +51,7 @@ extension Attack {
                 try await socket.send(frames.request(properties: subscription))
                 // The agent's first request is its first list of changes.
                 while true {
-                    guard let frame = try await socket.receive() else { throw SupportError("the attacker was put off") }
+                    guard let frame = try await socket.receive() else { throw SupportError("the attacker was disconnected") }
                     if frame.opcode == 2, frame.payload.count > 6, frame.payload[1] & 7 == 0 { break }
                 }
                 let reply = frames.frame(1, 1, HandmadeFrames.varint(UInt64(block.count)) + block + Array(body.utf8))
@@ -61,7 +61,7 @@ extension Attack {
         },
     ]
 
-    /// A document with the most branches allowed, each with the most ancestors allowed.
+    /// Stores a document with as many branches as are allowed, each with as many ancestors as are allowed.
     private static func branched(_ hub: AgentProcess) async throws {
         let documents = (16..<48).map { branch in
             let digits = String(branch, radix: 16)
@@ -70,10 +70,10 @@ extension Attack {
         }
         let body = "{\"new_edits\":false,\"docs\":[\(documents.joined(separator: ","))]}"
         let stored = try await Door.listener.probe(hub).post("/main/_bulk_docs", body, headers: [("Content-Type", "application/json")])
-        guard stored.status == 201, stored.text.filter({ $0 != "\n" }) == "[]" else { throw SupportError("a branch is refused: \(stored)") }
+        guard stored.status == 201, stored.text.filter({ $0 != "\n" }) == "[]" else { throw SupportError("a branch was refused: \(stored)") }
     }
 
-    /// The same requests on several connections.
+    /// Pours requests into several connections.
     private static func poured(
         _ hub: AgentProcess, connections: Int, _ requests: (_ connection: Int) -> [(properties: [UInt8], body: String)]
     ) async throws -> Sent {

@@ -3,12 +3,12 @@ import TestSupport
 import Testing
 
 extension Attack {
-    /// Servers that our replicator pulls from, believing them to be CouchDB.
+    /// Servers that our replicator pulls from and takes for CouchDB.
     static let servers: [Attack] = [
         lying("a feed whose line never ends", requests: 15, memory: 160 << 20) { request in
             request.target.hasPrefix("/lies/_changes") ? .endless("{\"results\":[{\"seq\":\"", String(repeating: "9", count: 64_000)) : nil
         },
-        lying("answers that never end and say that they are packed", requests: 15, memory: 160 << 20) { request in
+        lying("answers that never end and claim to be compressed", requests: 15, memory: 160 << 20) { request in
             request.target.hasPrefix("/lies/_changes")
                 ? .endless("\u{1F}\u{8}", String(repeating: "\0", count: 64_000), headers: "Content-Encoding: gzip\r\n") : nil
         },
@@ -22,7 +22,7 @@ extension Attack {
             let since = asked > 0 ? asked : 1_000_000
             return .json(200, changes((1...20).map { since - $0 }, last: since - 20))
         },
-        lying("documents that are not what was asked for", requests: 60) { request in
+        lying("documents that were not asked for", requests: 60) { request in
             if request.target.hasPrefix("/lies/_changes") { return .json(200, changes(Array(1...100), last: 100)) }
             guard request.target.hasPrefix("/lies/_bulk_get") else { return nil }
             return .json(200, bodies(asked(request).enumerated().map { index, name in
@@ -34,15 +34,15 @@ extension Attack {
                 }
             }))
         } check: { hub in
-            // What the two sides of the companion wrote, and nothing else.
+            // Only what the two sides of the companion wrote is there.
             let listed = try await hub.admin.get("/api/databases/main/documents").text
             #expect(listed.contains("up-before-0") && !listed.contains("evil") && !listed.contains("lie-"), "\(listed)")
         },
     ]
 
     /// - Parameters:
-    ///   - requests: the number of requests after which the server answers no more.
-    ///   - lie: nil if the server answers as CouchDB does.
+    ///   - requests: how many requests the server answers before it falls silent.
+    ///   - lie: returns nil where the server is to answer as CouchDB does.
     private static func lying(
         _ description: String, requests: Int, memory: Int = 48 << 20, _ lie: @escaping @Sendable (TestServer.Request) -> TestServer.Answer?,
         check: @escaping @Sendable (AgentProcess) async throws -> Void = { _ in }
@@ -55,11 +55,11 @@ extension Attack {
                   - { name: liar, database: main, target: "http://127.0.0.1:\(server.port)/lies", type: pull, continuous: true, max_attempt_wait_time: 1 }
                 """)
             let reloaded = try await hub.admin.post("/api/reload")
-            guard reloaded.status < 300 else { throw SupportError("the replicator is not taken: \(reloaded)") }
+            guard reloaded.status < 300 else { throw SupportError("the replicator was not accepted: \(reloaded)") }
             try await eventually("the liar is asked again and again") {
                 if server.requests > requests { return true }
                 try await Task.sleep(for: .milliseconds(50))
-                // Left alone, the replicator would wait longer each time.
+                // Left alone, the replicator would wait longer before each attempt.
                 let isOff = try await hub.replicator("liar")["activity"]?.asString == "offline"
                 if isOff { _ = try await hub.admin.post("/api/replicators/liar/start") }
                 return false
@@ -81,7 +81,7 @@ extension Attack {
         return "{\"results\":[\(rows.joined(separator: ","))],\"last_seq\":\(last),\"pending\":7}"
     }
 
-    /// What a `_bulk_get` asks for.
+    /// The revisions that a `_bulk_get` asks for.
     private static func asked(_ request: TestServer.Request) -> [(id: String, revision: String)] {
         let names = (try? JSONValue(parsing: request.body))?["docs"]?.asArray ?? []
         return names.map { ($0["id"]?.asString ?? "", $0["rev"]?.asString ?? "") }

@@ -9,7 +9,7 @@ extension Attack {
     /// Messages whose end never comes.
     static let unfinished: [Attack] = [
         Attack(
-            testDescription: "8 messages of 15 MB that travel as 15 KB, on each of 8 connections", bounds: Bounds(milliseconds: 6_000, memory: 160 << 20)
+            testDescription: "8 messages of 15 MB that are compressed to 15 KB, on each of 8 connections", bounds: Bounds(milliseconds: 6_000, memory: 160 << 20)
         ) { hub in
             let blip = deflated(8, megabytes: 15)
             return try await poured(hub, connections: 8, blip, requests: 8)
@@ -20,25 +20,25 @@ extension Attack {
             return try await poured(hub, connections: 4, (0..<300).map { _ in frames.message(part, flags: moreComing) })
         },
         Attack(
-            testDescription: "400 frames of one byte on a grown reply to getAttachment"
+            testDescription: "400 one-byte frames that continue a large reply to getAttachment"
         ) { try await attachment($0, megabytes: 24, smallFrames: 400) } check: { try await isHeld($0) },
         Attack(
-            testDescription: "20,000 frames of one byte of a reply to getAttachment", bounds: Bounds(perRequest: 0.2)
+            testDescription: "a reply to getAttachment in 20,000 one-byte frames", bounds: Bounds(perRequest: 0.2)
         ) { try await attachment($0, megabytes: 1, smallFrames: 20_000) } check: { try await isHeld($0) },
         Attack(
-            testDescription: "20 documents that name 1,000 blobs each, which are not here, on each of 20 connections",
+            testDescription: "20 documents that name 1,000 missing blobs each, on each of 20 connections",
             bounds: Bounds(perRequest: 150, memory: 71 << 20)
         ) { try await nameBlobs($0, connections: 20, documents: 20, blobs: 1_000) },
         Attack(
-            testDescription: "6 documents that name 9,990 blobs each, which are not here, on each of 4 connections",
+            testDescription: "6 documents that name 9,990 missing blobs each, on each of 4 connections",
             bounds: Bounds(perRequest: 600, memory: 71 << 20)
         ) { try await nameBlobs($0, connections: 4, documents: 6, blobs: 9_990) },
-        Attack(testDescription: "20,000 frames of one byte of a request", bounds: Bounds(perRequest: 0.2)) { hub in
+        Attack(testDescription: "a request in 20,000 one-byte frames", bounds: Bounds(perRequest: 0.2)) { hub in
             var frames = HandmadeFrames()
             let first = frames.message(beginning, flags: moreComing)
             return try await poured(hub, connections: 1, [first] + (0..<20_000).map { _ in frames.frame(1, moreComing, [0x20]) })
         },
-        Attack(testDescription: "40,000 frames without a byte of a request", bounds: Bounds(perRequest: 0.1)) { hub in
+        Attack(testDescription: "a request with 40,000 empty frames", bounds: Bounds(perRequest: 0.1)) { hub in
             var frames = HandmadeFrames()
             let first = frames.message(beginning, flags: moreComing)
             return try await poured(hub, connections: 1, [first] + (0..<40_000).map { _ in frames.frame(1, moreComing, []) })
@@ -57,7 +57,7 @@ extension Attack {
         return HandmadeFrames.varint(UInt64(block.count)) + block
     }()
 
-    /// The blobs are asked for, and never sent.
+    /// Pushes documents with blobs that the agent asks for and never gets.
     private static func nameBlobs(_ hub: AgentProcess, connections: Int, documents: Int, blobs: Int) async throws -> Sent {
         var sent = Sent(requests: connections * documents)
         for connection in 0..<connections {
@@ -104,13 +104,13 @@ extension Attack {
         return frames
     }
 
-    /// The attacker was not put off: what it sent was dealt with.
+    /// The attacker was not disconnected, so that what it sent really was processed.
     private static func isHeld(_ hub: AgentProcess) async throws {
         let listener = try await hub.status()["listeners"]?.asArray?.first
         #expect(listener?["connections"]?.asInt64 == 2, "\(listener?.text ?? "")\n\(hub.process.errors.suffix(2000))")
     }
 
-    /// Pushes a document with a blob, and sends the blob so that it never ends: first much, then byte by byte.
+    /// Pushes a document with a blob, and sends the blob so that it never ends: a large part first, then byte by byte.
     private static func attachment(_ hub: AgentProcess, megabytes: Int, smallFrames: Int) async throws -> Sent {
         let socket = try await WebSocketProbe.connect(port: try hub.port("edge"), path: "/main/_blipsync")
         var frames = HandmadeFrames()
@@ -125,7 +125,7 @@ extension Attack {
                 number = UInt64(frame.payload[0])
             }
         }
-        // As the flow control wants it: a peer that sends more than was acknowledged would be put off before it costs anything.
+        // Follows the flow control: a peer that ignores it would be disconnected before it costs anything.
         let part = [UInt8](repeating: 0x78, count: 32_000)
         let large = megabytes * 1_000_000 / part.count
         var sent = Sent(requests: large + smallFrames)
@@ -135,7 +135,7 @@ extension Attack {
             sent.bytes += frame.count
             try await socket.send(frame)
             while (count + 1) * part.count - acknowledged > 256_000 {
-                guard let answer = try await socket.receive(), answer.opcode == 2 else { throw SupportError("the attacker was put off") }
+                guard let answer = try await socket.receive(), answer.opcode == 2 else { throw SupportError("the attacker was disconnected") }
                 acknowledged = acknowledgement(answer.payload) ?? acknowledged
             }
         }
@@ -143,7 +143,7 @@ extension Attack {
         return sent
     }
 
-    /// How many bytes of our reply have come, if the frame says so.
+    /// How many bytes of our reply the frame acknowledges, if it is an acknowledgement.
     private static func acknowledgement(_ frame: [UInt8]) -> Int? {
         guard frame.count > 2, frame[0] < 0x80, frame[1] & 7 == 5 else { return nil }
         return frame[2...].enumerated().reduce(0) { $0 | Int($1.element & 0x7F) << (7 * $1.offset) }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 extension Attack {
-    /// Requests of CouchDB's API whose answers are not read.
+    /// Requests to CouchDB's API whose answers the attacker does not read.
     static let couch: [Attack] = [
         Attack(
             testDescription: "GET of a document of 4 MB, on each of 64 connections", bounds: Bounds(milliseconds: 12_000, memory: 120 << 20),
@@ -21,7 +21,7 @@ extension Attack {
             testDescription: "_all_docs for 150,000 keys, on each of 24 connections", bounds: Bounds(milliseconds: 30_000, memory: 120 << 20)
         ) { try await post($0, "/main/_all_docs", "{\"keys\":[\(Array(repeating: "1", count: 150_000).joined(separator: ","))]}", connections: 24) },
         Attack(
-            testDescription: "_bulk_get in parts of documents with attachments of 4 MB, on each of 64 connections",
+            testDescription: "_bulk_get as multipart of documents with attachments of 4 MB, on each of 64 connections",
             bounds: Bounds(milliseconds: 12_000, memory: 120 << 20), prepare: { hub in for number in 0..<8 { try await attached(hub, "film-\(number)", 4 << 20) } }
         ) {
             let asked = (0..<8).map { "{\"id\":\"film-\($0)\"}" }.joined(separator: ",")
@@ -32,7 +32,7 @@ extension Attack {
             prepare: { hub in for number in 0..<8 { try await local(hub, "large-\(number)", 1_000_000) } }
         ) { try await get($0, "/main/_local_docs?include_docs=true", connections: 64) },
         Attack(
-            testDescription: "16 requests for _all_docs with include_docs, sent ahead on each of 100 connections",
+            testDescription: "16 pipelined requests for _all_docs with include_docs, on each of 100 connections",
             bounds: Bounds(milliseconds: 30_000, memory: 100 << 20),
             prepare: { hub in for number in 0..<64 { try await large(hub, "large-\(number)", 32 << 10) } }
         ) { try await get($0, "/main/_all_docs?include_docs=true", connections: 100, ahead: 16) },
@@ -41,7 +41,7 @@ extension Attack {
             prepare: { try await named($0, 8_000) }
         ) { try await get($0, "/main/_all_docs", connections: 60) },
         Attack(
-            testDescription: "a batch of 20 MB that travels as 20 KB, on each of 100 connections", bounds: Bounds(milliseconds: 120_000, memory: 100 << 20)
+            testDescription: "a batch of 20 MB that is compressed to 20 KB, on each of 100 connections", bounds: Bounds(milliseconds: 120_000, memory: 100 << 20)
         ) { hub in
             let folder = try TemporaryFolder()
             let text = "{\"docs\":[{\"_id\":\"packed\",\"text\":\"\(String(repeating: "x", count: 20_000_000))\"}]}"
@@ -77,7 +77,7 @@ extension Attack {
         guard answer.status == 201 else { throw SupportError("\(id): \(answer)") }
     }
 
-    /// Their ids in order would take three megabytes on each connection.
+    /// Stores documents whose ids, sorted in memory, would take three megabytes on each connection.
     private static func named(_ hub: AgentProcess, _ count: Int) async throws {
         let name = String(repeating: "n", count: 200)
         let body = "{\"docs\":[\((0..<count).map { "{\"_id\":\"\(name)\($0)\"}" }.joined(separator: ","))]}"

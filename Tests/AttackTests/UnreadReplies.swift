@@ -3,10 +3,10 @@ import NIOCore
 import TestSupport
 
 extension Attack {
-    /// Requests whose replies are not read.
+    /// Requests whose replies the attacker does not read.
     static let unread: [Attack] = [
         Attack(
-            testDescription: "2,000 getCheckpoint of a checkpoint of 120 KB, on each of 4 connections", bounds: Bounds(memory: 40 << 20), prepare: largeCheckpoint
+            testDescription: "2,000 requests for a checkpoint of 120 KB, on each of 4 connections", bounds: Bounds(memory: 40 << 20), prepare: largeCheckpoint
         ) { try await asked($0, 2_000, connections: 4, [("Profile", "getCheckpoint"), ("client", "large")]) },
         Attack(
             testDescription: "getCollections with 1,000 names, on each of 20 connections", bounds: Bounds(memory: 64 << 20), prepare: largeCheckpoint
@@ -20,7 +20,7 @@ extension Attack {
             let names = (0..<1_000).map { "\"c\($0)\"" }.joined(separator: ",")
             return try await asked(hub, 1, connections: 20, [("Profile", "getCollections")], "{\"checkpoint_ids\":[\(ids)],\"collections\":[\(names)]}")
         },
-        Attack(testDescription: "20,000 requests that nobody handles") { try await asked($0, 20_000, [("Profile", "makeCoffee")]) },
+        Attack(testDescription: "20,000 requests with an unknown profile") { try await asked($0, 20_000, [("Profile", "makeCoffee")]) },
         Attack(testDescription: "2,000 subscriptions") { try await asked($0, 2_000, [("Profile", "subChanges"), ("continuous", "true")]) },
         Attack(testDescription: "proposeChanges with 2,000 rows, 50 times", bounds: Bounds(perRequest: 20)) { hub in
             let rows = (0..<2_000).map { "[\"document-\($0)\",\"1-aa\"]" }.joined(separator: ",")
@@ -41,7 +41,7 @@ extension Attack {
         try await peer.close()
     }
 
-    /// One request, again and again.
+    /// Sends one request again and again.
     private static func asked(
         _ hub: AgentProcess, _ count: Int, connections: Int = 1, _ properties: [(String, String)], _ body: String = ""
     ) async throws -> Sent {

@@ -10,13 +10,13 @@ struct WaitingFeeds {
     private static let feeds = 50
     private static let beats = 4
 
-    @Test("50 feeds that wait cost no CPU time, and 50 KB each", arguments: ["continuous", "eventsource"])
+    @Test("50 feeds that wait cost next to no CPU time, and at most 50 KB each", arguments: ["continuous", "eventsource"])
     func wait(_ kind: String) async throws {
         let hub = try await AgentProcess.start(Attack.hub())
-        // What the first request and the first save of all bring into memory is not a feed's.
+        // The very first request and save bring things into memory that must not be counted as the feeds'.
         let target = "/main/_changes?feed=\(kind)&since=now&heartbeat=1000"
         let first = try await FeedProbe.open(2, of: target, at: try Door.listener.probe(hub))
-        // A feed from now on begins when it is answered.
+        // A feed with since=now begins when it is answered.
         try await first.wait(for: "200 OK")
         try await changed(hub, "before", seenBy: first)
 
@@ -27,14 +27,14 @@ struct WaitingFeeds {
         try await changed(hub, "two", seenBy: feeds)
         let opened = try opening.cost()
 
-        // Each feed has been woken by changes by now. While the signs of life come that were asked for, only they cost anything.
+        // By now changes have woken each feed. From here on only the heartbeats that were asked for may cost anything.
         let waiting = try Meter(hub)
         try await feeds.wait(for: kind == "continuous" ? "\r\n\n\r\n" : "event: heartbeat", times: Self.beats)
         let cost = try waiting.cost()
         if getenv("NIGHTJAR_ATTACK_FIGURES") != nil { print("\(Self.feeds) \(kind) feeds: \(opened) to open, \(cost) to wait for \(Self.beats) signs of life") }
-        // A feed that spins takes all the CPU time there is, seconds of it.
+        // A feed that spins would take all the CPU time there is, which is seconds.
         #expect(cost.seconds * 1000 <= Double(100 + 2 * Self.feeds * Self.beats), "\(cost)")
-        // Pages that the allocator takes at a time are no single feed's.
+        // The allowance on top is for memory that the allocator takes several pages at a time.
         #expect(opened.growth <= Self.feeds * 50_000 + (256 << 10), "\(opened)")
         #expect(cost.growth <= 1 << 20, "\(cost)")
         #expect(try await hub.stop().status == 0)

@@ -2,25 +2,25 @@ import Glibc
 import TestSupport
 import Testing
 
-/// What one attacker sends, and what that may cost the agent.
+/// What an attacker sends, and what that may cost the agent.
 struct Attack: Sendable, CustomTestStringConvertible {
-    /// What was sent by the time an attack is at full force.
+    /// What has been sent by the time an attack is at full force.
     struct Sent: Sendable {
         var requests: Int
         var bytes = 0
-        /// Connections that are held, and what is still on its way into them.
+        /// Connections that are held open, and what is still on its way into them.
         var flows: [Outflow] = []
         var held: [any Sendable] = []
     }
 
-    /// What an attack may cost: so much for what is sent, and a fixed part for what the agent keeps ready in any case. Generous, for a debug
-    /// build on a busy machine; what they have to tell apart is a cost in proportion to what was sent from one that is not.
+    /// What an attack may cost: an amount for each request, and a fixed part for what the agent does in any case. They are generous, for a debug
+    /// build on a busy machine, since they only have to tell a cost in proportion to what was sent from one that is out of proportion.
     struct Bounds: Sendable {
-        /// Of CPU time.
+        /// The fixed part of the CPU time.
         var milliseconds = 1_500.0
         var perRequest = 0.5
         var perMegabyte = 20.0
-        /// Of resident memory, in bytes.
+        /// The growth of resident memory, in bytes.
         var memory = 32 << 20
     }
 
@@ -32,12 +32,12 @@ struct Attack: Sendable, CustomTestStringConvertible {
     var furnish: (@Sendable (TemporaryFolder) async throws -> Void)?
     /// How the well-behaved peer logs in.
     var login: (user: String, password: String)?
-    /// What is there before the attack; not measured.
+    /// Prepares the agent before the attack; this is not measured.
     var prepare: @Sendable (AgentProcess) async throws -> Void = { _ in }
     let send: @Sendable (AgentProcess) async throws -> Sent
-    /// While the attack is held.
+    /// Checks something while the attack is held at full force.
     var check: @Sendable (AgentProcess) async throws -> Void = { _ in }
-    /// What the agent wrote by its end.
+    /// Checks what the agent has written by the time it ends.
     var end: @Sendable (Subprocess.Outcome) -> Void = { _ in }
 
     static func hub(_ listener: String = "", plugins: Bool = false) -> String {
@@ -55,7 +55,7 @@ struct Attack: Sendable, CustomTestStringConvertible {
         """
     }
 
-    /// Runs it: a companion peer makes progress while the attack grows and while it is held, it costs no more than allowed, and the agent stops cleanly under it.
+    /// Runs the attack. A companion peer makes progress while the attack grows and while it is held, the attack costs no more than allowed, and the agent stops cleanly in the middle of it.
     func run() async throws {
         let folder = try TemporaryFolder()
         try await furnish?(folder)
@@ -74,7 +74,7 @@ struct Attack: Sendable, CustomTestStringConvertible {
         let cost = try meter.cost()
         sent.bytes += flows.reduce(0) { $0 + $1.sent }
 
-        // A document both ways costs the agent some milliseconds, also without an attacker.
+        // A document in each direction costs the agent some milliseconds even without an attacker.
         let allowed =
             bounds.milliseconds + bounds.perRequest * Double(sent.requests) + bounds.perMegabyte * Double(sent.bytes) / 1e6 + 100 * Double(2 * Self.rounds)
         let figures = "\(testDescription): \(sent.requests) requests, \(sent.bytes) bytes: \(cost); \(Int(allowed)) ms, \(bounds.memory >> 10) KiB are allowed"
@@ -83,7 +83,7 @@ struct Attack: Sendable, CustomTestStringConvertible {
         #expect(cost.growth <= bounds.memory, "\(figures)")
         try await check(hub)
 
-        // In the middle of it.
+        // The attack is still going on.
         let outcome = try await hub.stop()
         #expect(outcome.status == 0, "\(testDescription): \(outcome)")
         end(outcome)

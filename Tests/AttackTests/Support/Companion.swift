@@ -1,12 +1,12 @@
 import Documents
 import TestSupport
 
-/// A well-behaved peer alongside an attacker: an agent whose replicator pushes and pulls all the time, from an address of its own.
-/// Whether it makes progress is measured by documents that arrived, not by the clock.
+/// A well-behaved peer alongside an attacker: an agent whose replicator pushes and pulls all the time, from its own address.
+/// Its progress is measured by the documents that arrive, not by the clock.
 struct Companion: Sendable {
     let agent: AgentProcess
     private let hub: AgentProcess
-    /// Logs in again for each round.
+    /// Whether it logs in again for each round.
     private let connectsAnew: Bool
 
     static func join(_ hub: AgentProcess, login: (user: String, password: String)? = nil) async throws -> Companion {
@@ -28,9 +28,9 @@ struct Companion: Sendable {
         return Companion(agent: agent, hub: hub, connectsAnew: login != nil)
     }
 
-    /// Documents go both ways, one after the other.
+    /// Sends documents in both directions, one after the other.
     ///
-    /// - Throws: ``SupportError`` when one does not arrive.
+    /// - Throws: ``SupportError`` if one does not arrive.
     func rounds(_ count: Int, _ name: String) async throws {
         for round in 0..<count {
             let id = "\(name)-\(round)"
@@ -38,7 +38,7 @@ struct Companion: Sendable {
                 for step in ["stop", "start"] { try await expect(agent.admin.post("/api/replicators/hub/\(step)")) }
             }
             try await expect(agent.put("main", "up-\(id)", "{\"n\":\(round)}"))
-            // The agent under attack is asked only when the companion believes that it is done: looking for the document costs CPU time too.
+            // Asks the agent under attack only once the companion believes that it is done, because looking for the document costs CPU time too.
             try await arrives("up-\(id)", at: hub) {
                 let status = try await agent.replicator("hub")
                 return status["activity"]?.asString == "idle" && status["pending"]?.asInt64 == 0
