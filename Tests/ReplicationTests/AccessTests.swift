@@ -4,11 +4,11 @@ import Interfaces
 import Replication
 import Testing
 
-/// What happens to documents when access to their channel is taken away and given back: the tables of Couchbase Lite's documentation, row
+/// What happens to documents when access to their channel is revoked and granted again: the tables in Couchbase Lite's documentation, row
 /// by row.
 @Suite(.timeLimit(.minutes(10)))
 struct AccessTests {
-    /// A hub whose sync function lets nobody write into a channel without having it. What anna has is in the document `card`.
+    /// A hub whose sync function lets nobody write to a channel that they do not have. The document `card` says which channels anna has.
     private struct Guarded {
         let routed: ChannelTests.RoutedHub
         var anna: Hub { routed.hub("anna") }
@@ -55,7 +55,7 @@ struct AccessTests {
         }
     }
 
-    /// Runs once; returns the status, the document events (as many as expected), and the orphans afterwards.
+    /// Runs once and returns the status, as many document events as are expected, and the orphans that there are afterwards.
     private func run(
         _ device: TestDatabase, _ hub: Hub, _ type: ReplicatorType, telling count: Int = 0, reset: Bool = false,
         _ change: (inout ReplicatorConfiguration) -> Void = { _ in }
@@ -89,12 +89,12 @@ struct AccessTests {
         #expect(try await ids(device) == ["both", "only-red"])
         try await hub.revokeRed()
         let run = try await run(device, hub.anna, .pull, telling: 1)
-        // What is in another of the user's channels stays.
+        // A document that is in another of the user's channels stays.
         #expect(try await ids(device) == ["both"])
         #expect(try await device.get("only-red") == nil)
         #expect(run.told == ["pull only-red access_removed"] && run.orphans == [])
         #expect(run.status.counts.failed == 0 && run.status.counts.pulled == 0)
-        #expect(run.status.counts.total == 1 && run.status.counts.completed == 1, "a revocation counts once: \(run.status.counts)")
+        #expect(run.status.counts.total == 1 && run.status.counts.completed == 1, "a revocation should count once: \(run.status.counts)")
         let later = try await self.run(device, hub.anna, .pull)
         #expect(later.status.counts.total == 0, "\(later.status.counts)")
     }
@@ -142,7 +142,7 @@ struct AccessTests {
         #expect(try await ids(device) == ["both"])
     }
 
-    // MARK: - Table 3: access given back
+    // MARK: - Table 3: access granted again
 
     @Test func reassignedPullOnly() async throws {
         let hub = try await Guarded()
@@ -168,7 +168,7 @@ struct AccessTests {
         #expect(try await ids(device) == (type == .push ? ["m1", "m2"] : ["both", "m1", "m2"]))
         try await hub.reassignRed()
         try await hub.put("only-red", in: "red")
-        // What was refused is on a list, and offered again on the next connection.
+        // What was refused is on a list, and is offered again on the next connection.
         try await device.put("m2", "{\"in\":[\"red\"],\"n\":2}")
         #expect(try await run(device, hub.anna, type).status.counts.pushed == 2)
         #expect(try await hub.routed.database.body("m1") == "{\"in\":[\"red\"]}")
@@ -207,7 +207,7 @@ struct AccessTests {
         #expect(lost.status.counts.failed == 0 && lost.status.counts.total == 1, "\(lost.status.counts)")
         #expect(try await ids(device) == (reason == nil ? ["both"] : ["both", "only-red"]))
         if verdict == "fail" {
-            // A filter that works again decides.
+            // Once the filter works again, it decides.
             filter.become("2") { _, _ in .pass }
             let again = try await run(device, hub.anna, .pull, telling: 1, settings)
             #expect(again.told == ["pull only-red access_removed"] && again.orphans == [])
@@ -218,7 +218,7 @@ struct AccessTests {
         #expect(try await ids(device) == ["both", "only-red"])
     }
 
-    /// More of them than are decided in one transaction.
+    /// There are more of them than are decided in one transaction.
     @Test func aFilterThatWorksAgainDecidesOnAllThatItFailedOn() async throws {
         let hub = try await Guarded()
         let more = ["a", "b", "c", "d"]
@@ -243,7 +243,7 @@ struct AccessTests {
         let hub = try await Guarded()
         let device = try TestDatabase("device")
         _ = try await run(device, hub.anna, .pushAndPull)
-        // An edit that the hub has is no reason to keep anything.
+        // An edit that the hub already has is no reason to keep anything.
         try await device.put("both", "{\"in\":[\"red\"],\"n\":1}")
         #expect(try await run(device, hub.anna, .pushAndPull).status.counts.pushed == 1)
         let edit = "{\"in\":[\"red\"],\"n\":2}"
@@ -254,7 +254,7 @@ struct AccessTests {
         #expect(lost.orphans.count == 1 && lost.orphans.first?.contains("only-red: an edit made here has not reached the remote") == true)
         #expect(try await ids(device) == ["only-red"])
         #expect(try await device.body("only-red") == edit)
-        // With the channel it goes where it was meant to go.
+        // Once the user has the channel again, the edit goes where it was meant to go.
         try await hub.reassignRed()
         _ = try await run(device, hub.anna, .pushAndPull)
         #expect(try await hub.routed.database.body("only-red") == edit)
@@ -262,7 +262,7 @@ struct AccessTests {
         #expect(try await ids(device) == ["both", "only-red"])
     }
 
-    /// Edits a document when it is asked whether the document may be taken away.
+    /// Edits a document while it is asked whether the document may be removed.
     private struct EditingFilter: DocumentFilter {
         let device: TestDatabase
         let pluginName = "edits"
@@ -297,7 +297,7 @@ struct AccessTests {
         let lost = try await run(device, hub.anna, .pull, telling: 1, settings)
         #expect(lost.told == ["pull only-red access_removed"] && lost.orphans.count == 1)
         #expect(try await ids(device) == ["only-red"])
-        // Told again, it has been an orphan since it was told first.
+        // If it is told again, it has still been an orphan since the first time.
         let collection = try device.collection()
         func orphans() async throws -> [Exclusion] {
             try await device.database.read { try $0.exclusions(collection, direction: .access, limit: 10) }
@@ -311,7 +311,7 @@ struct AccessTests {
         let again = try await run(device, hub.anna, .pull, telling: 1, reset: true, settings)
         #expect(again.told == lost.told)
         #expect(try await orphans().map(\.since) == [1_000])
-        // One that is deleted is none.
+        // A deleted document is not an orphan.
         try await device.put("only-red", "{}", deleted: true)
         #expect(try await run(device, hub.anna, .pull, settings).orphans == [])
     }

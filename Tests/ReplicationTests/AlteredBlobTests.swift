@@ -7,7 +7,7 @@ import Testing
 
 @testable import Replication
 
-/// A blob whose file holds other bytes than those of its digest: the documents that name it wait, and nothing else does.
+/// A blob whose file no longer matches its digest: the documents that name it wait, and nothing else does.
 @Suite(.timeLimit(.minutes(5)))
 struct AlteredBlobTests {
     private static let photo = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
@@ -17,7 +17,7 @@ struct AlteredBlobTests {
         "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(count)}}"
     }
 
-    /// Six documents, and between them one whose blob is altered.
+    /// Six documents, one of which, in the middle, has an altered blob.
     private func fill(_ database: TestDatabase) async throws {
         try await database.fill(0..<3)
         #expect(try await database.blob(Self.photo) == Self.digest)
@@ -50,12 +50,12 @@ struct AlteredBlobTests {
         let status = await replicator.run()
         #expect(status.error == nil && status.counts.pushed == 6 && status.counts.held == 1 && status.counts.failed == 0, "\(status)")
         #expect(hub.connections == 1)
-        // It is not the peer's no, and where the document stands names the blob.
+        // This is not the peer's refusal, and the list of documents names the blob.
         let held = try await replicator.heldDocuments().map(\.1)
         #expect(held.map(\.id) == [doc("photo")] && held[0].error.contains("\(Self.digest) of the document is damaged here"), "\(held)")
         #expect(try await replicator.refusedDocuments().isEmpty)
         guard case .blobsLost(let lost) = try await replicator.standing(of: doc("photo"), in: .default).push else {
-            return #expect(Bool(false), "the blob is not named")
+            return #expect(Bool(false), "the reason does not name the blob")
         }
         #expect(lost.altered.map(\.text) == [Self.digest] && lost.missing.isEmpty)
         #expect(try await a.blob(Self.photo) == Self.digest)
@@ -64,7 +64,7 @@ struct AlteredBlobTests {
         #expect(try await replicator.heldDocuments().isEmpty)
     }
 
-    /// Also of one that is more than is read at once, wherever in it the damage is.
+    /// This also holds for a blob that is too large to be read at once, wherever the damage is.
     @Test(arguments: [0, 1_500_000, 2_999_000]) func thePeerIsToldBeforeTheFirstByte(at offset: Int) async throws {
         let database = try TestDatabase("hub")
         let bytes = [UInt8](repeating: 7, count: 3_000_000)
@@ -87,7 +87,7 @@ struct AlteredBlobTests {
         #expect(reply?.error == nil && reply?.body.readableBytes == bytes.count)
     }
 
-    /// A disk may give other bytes than before, of a file that has not changed: what was begun cannot be taken back, and is not begun again.
+    /// A disk may return different bytes for a file that has not changed. A blob that is already on its way cannot be taken back, but it is not sent again.
     @Test func whatIsAlteredBehindTheLookEndsOneConnectionAndNoFurther() async throws {
         let database = try TestDatabase("hub")
         let digest = try await database.blob(Self.photo)

@@ -4,10 +4,10 @@ import Replication
 import Synchronization
 import Testing
 
-/// A replicator that is connected and idle, and still needs somebody.
+/// A replicator that is connected and idle, and still needs somebody's attention.
 @Suite(.timeLimit(.minutes(10)))
 struct AttentionTests {
-    /// Data flows each time, so no attempt fails; and still nothing gets done.
+    /// Data flows each time, so that no attempt fails, and still nothing gets done.
     @Test func connectionsThatBreakAreCountedUntilBothSidesAreInStep() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<300)
@@ -41,12 +41,12 @@ struct AttentionTests {
         let bad = try DocumentID("bad")
         #expect(replicator.waiting.find(.default, bad, .push)?.error.code == 503)
         #expect(replicator.waiting.summary().first?.text.hasPrefix("1 document cannot be pushed at the moment, such as bad") == true)
-        // As a listener says it, which does not pull.
+        // As a listener reports it, which does not pull.
         let taken = WaitingDocuments(notesPolicies: true)
         taken.note([DocumentEvent(id: bad, collection: .default, direction: .pull, error: ReplicationError(domain: .http, code: 503, message: "full"))], at: 1)
         #expect(taken.summary(pulled: "taken").first?.text.hasPrefix("1 document cannot be taken at the moment, such as bad") == true)
         #expect(try await replicator.isPending(bad, in: .default))
-        // Once its acknowledgement is noted.
+        // Waits until its acknowledgement is noted.
         while try await replicator.isPending(DocumentID("good"), in: .default) { await Task.yield() }
         await replicator.stop()
 
@@ -58,7 +58,7 @@ struct AttentionTests {
         #expect(replicator.waiting.summary().isEmpty)
         #expect(try await !replicator.isPending(bad, in: .default))
         await replicator.stop()
-        // Both runs.
+        // The totals cover both runs.
         #expect(replicator.lifetime.pushed == 2 && replicator.lifetime.bytesSent > 0)
     }
 }

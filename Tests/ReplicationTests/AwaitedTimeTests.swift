@@ -8,14 +8,14 @@ import Replication
 import Synchronization
 import Testing
 
-/// A gateway's clock was an hour ahead, and was set right. Couchbase Lite 4 refuses what was edited meanwhile until the time has come.
+/// A gateway's clock was an hour ahead and has been corrected. Until that hour has passed, Couchbase Lite 4 refuses what was edited meanwhile.
 @Suite("Documents whose versions are in the future", .timeLimit(.minutes(5)))
 struct AwaitedTimeTests {
     /// 15 November 2026.
     private static let start: Int64 = 1_794_700_800
     private static let hour: Int64 = 3_600
 
-    /// The wall clock of everybody: set by hand.
+    /// Everybody's wall clock, set by hand.
     private final class HandClock: TimeSource {
         private let wall = Mutex(AwaitedTimeTests.start)
 
@@ -26,7 +26,7 @@ struct AwaitedTimeTests {
         var environment: Environment { Environment(time: self, random: SystemRandom()) }
     }
 
-    /// A Couchbase Lite 4, as far as it looks at versions that come: by LiteCore's `HybridClock`, all of a vector's.
+    /// Couchbase Lite 4, as far as it checks incoming versions: like LiteCore's `HybridClock`, it checks all versions of a vector.
     private final class StrictPeer: Sendable {
         private let clock: HandClock
         /// How far its clock is behind.
@@ -75,7 +75,7 @@ struct AwaitedTimeTests {
         while try await !holds() { await Task.yield() }
     }
 
-    @Test("they are listed with the time, the others are accepted, and they are offered again at that time")
+    @Test("they are listed with that time and offered again when it comes, and other documents are accepted")
     func pushed() async throws {
         let clock = HandClock()
         let (database, peer) = (try gateway(clock), StrictPeer(clock))
@@ -94,7 +94,7 @@ struct AwaitedTimeTests {
         let waiting = try await replicator.refusedUntil()
         #expect(waiting.count == 2 && waiting.last == Self.start + Self.hour + 1)
 
-        // A further edit keeps the version from the time to come behind it, and new documents go through.
+        // After a further edit the version from the future is still in the vector. New documents go through.
         let before = peer.refusals(of: "a")
         try await database.put("a", #"{"n":2}"#)
         try await database.put("d", #"{"n":1}"#)
@@ -116,14 +116,14 @@ struct AwaitedTimeTests {
         let replicator = replicator(database, peer, clock)
         await replicator.start()
         try await until { peer.refusals(of: "a") > 2 }
-        // No time is known for it.
+        // It is not known when they will be accepted.
         #expect(try await replicator.refusedDocuments().allSatisfy { $0.until == nil })
         peer.isBehind.withLock { $0 = 0 }
         try await until { try await replicator.refusedCount() == 0 && peer.taken == ["a"] }
         await replicator.stop()
     }
 
-    @Test("a peer that pulls and stays connected is told of them again")
+    @Test("a peer that pulls and stays connected is offered them again")
     func pulled() async throws {
         let clock = HandClock()
         let (database, strict) = (try gateway(clock), StrictPeer(clock))

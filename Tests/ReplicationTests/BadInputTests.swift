@@ -5,7 +5,7 @@ import Replication
 import Testing
 import Transport
 
-/// A peer that breaks the protocol gets the right error; the session lives, and other documents go on.
+/// A peer that breaks the protocol gets the right error, the session survives, and other documents are not affected.
 @Suite(.timeLimit(.minutes(10)))
 struct BadInputTests {
     private static let revision = "1-abcdef0000000000000000000000000000000001"
@@ -72,7 +72,7 @@ struct BadInputTests {
         ] {
             expect(await peer.ask("rev", properties, "{}"), 400, "\(properties.map { "\($0.0)=\($0.1.prefix(30))" })")
         }
-        // A history whose generations do not step by one.
+        // Histories whose generations do not descend one by one.
         for history in ["5-cc", "1-cc,3-bb"] {
             let reply = await peer.ask("rev", rev("x", "3-aa", [("history", history)]), "{}")
             #expect(reply?.error.map { $0.code == 400 || $0.code == 422 } == true, "\(history): \(String(describing: reply?.error))")
@@ -82,7 +82,7 @@ struct BadInputTests {
         expect(await peer.ask("rev", rev("x", "2-aa", [("deltaSrc", "1-bb")]), "{}"), 422, "a delta without its base")
         expect(await peer.ask("rev", rev("x", Self.revision, [("error", "404")]), "{}"), 502, "an error in place of a revision")
         #expect(try await database.get("x") == nil)
-        // Blanks in a history, as the documentation has them, and a made-up ancestor.
+        // Spaces in a history, as in the documentation, and a made-up ancestor.
         #expect(await peer.ask("rev", rev("y", "3-aa", [("history", "2-faded000aabbccdd, 1-cc")]), "{}")?.error == nil)
         let collection = try database.collection()
         #expect(try await database.database.read { try $0.tree(collection, doc("y")) }?.contains(RevisionID(stored: "1-cc")) == true)
@@ -111,7 +111,7 @@ struct BadInputTests {
         let reply = await peer.ask("proposeChanges", [("collection", "0"), ("conflictIncludesRev", "true")], rows)
         #expect(reply.map { String(buffer: $0.body) } == "[304,0,{\"status\":409,\"rev\":\"2-bb\"},400,400,0,0,0,0,{\"status\":409,\"rev\":\"2-bb\"},400,400]")
         #expect(reply?.properties["maxHistory"] == "50" && reply?.properties["blobs"] == "true")
-        // Without the property a conflict is a bare number, which the oldest clients understand.
+        // Without the property a conflict is reported as a bare number, which the oldest clients understand.
         let old = await peer.ask("proposeChanges", [("collection", "0")], "[[\"here\",\"3-cc\",\"1-aa\"]]")
         #expect(old.map { String(buffer: $0.body) } == "[409]")
         for body in ["", "[]", "null"] {
@@ -150,7 +150,7 @@ struct BadInputTests {
         ] {
             let other = try await Peer(Hub(try TestDatabase("b")))
             expect(await other.ask("getCollections", [], body), 400, "\(body)", domain: "BLIP")
-            // A second, correct one is served.
+            // A second, correct request is served.
             #expect(await other.begin()?.error == nil)
         }
         let unknown = try await Peer(Hub(try TestDatabase("b")))
@@ -165,7 +165,7 @@ struct BadInputTests {
         }
         let body = "{ \"local\" : 1, \"remote\":\"3::9\",\"x\":1.50 }"
         let first = try #require(await set("", body)?.properties["rev"])
-        expect(await set(nil, body), 409, "none where there is one")
+        expect(await set(nil, body), 409, "no token where there is a checkpoint")
         expect(await set("nonsense", body), 409, "a wrong token")
         let second = try #require(await set(first, body)?.properties["rev"])
         #expect(second != first)
@@ -199,7 +199,7 @@ struct BadInputTests {
         for count in [0, 256] {
             expect(await peer.ask("proveAttachment", [("collection", "0"), ("digest", digest)], String(repeating: "n", count: count)), 400, "nonce of \(count)")
         }
-        // Many at once are all answered, and not all at once in memory.
+        // Many requests at once are all answered, and are not all in memory at once.
         await withTaskGroup(of: Int?.self) { group in
             for _ in 0..<24 {
                 group.addTask { await peer.ask("getAttachment", [("collection", "0"), ("docID", "d"), ("digest", large)])?.body.readableBytes }
@@ -209,7 +209,7 @@ struct BadInputTests {
         #expect(await peer.isAlive())
     }
 
-    /// The pusher's blob is not what its digest says.
+    /// The pusher sends a blob that does not match its digest.
     @Test func aBlobWithAWrongDigest() async throws {
         let database = try TestDatabase("b")
         let peer = try await Peer(Hub(database)) { request in
@@ -228,13 +228,13 @@ struct BadInputTests {
             #expect(await peer.ask("subChanges", [("collection", "0"), properties])?.error?.domain == "LiteCore")
         }
         for body in ["[]", "{", "{\"docIDs\":7}"] { expect(await peer.ask("subChanges", [("collection", "0")], body), 400, "\(body)") }
-        // One after the other is fine, for instance with nonsense as sequence; two at a time are not.
+        // Subscriptions one after the other are fine, even with nonsense as the sequence; two at a time are not.
         for since in ["\"3\"", "-1", "99999999999999999999", "x"] {
             #expect(await peer.ask("subChanges", [("collection", "0"), ("since", since)])?.error == nil)
             for await request in peer.requests where request.profile == "changes" && request.isNoReply { break }
         }
         #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")])?.error == nil)
-        expect(await peer.ask("subChanges", [("collection", "0")]), 409, "a second one")
+        expect(await peer.ask("subChanges", [("collection", "0")]), 409, "a second subscription")
         #expect(await peer.ask("unsubChanges", [("collection", "0")])?.error == nil)
         #expect(await peer.ask("subChanges", [("collection", "0")])?.error == nil)
     }
@@ -254,7 +254,7 @@ struct BadInputTests {
 
     // MARK: - The active side
 
-    /// A listener that answers nonsense: the replicator ends with an error that says so, or continues if it can.
+    /// A listener answers nonsense: the replicator ends with an error that says so, or continues if it can.
     @Test(arguments: [
         ("getCollections", "nonsense"), ("getCollections", "[]"), ("getCollections", "[{},{}]"), ("getCollections", "[7]"), ("getCollections", "[null]"),
         ("getCollections", ""),
@@ -288,7 +288,7 @@ struct BadInputTests {
         }
     }
 
-    /// What follows such a list would be pulled, and the checkpoint would pass what the list had.
+    /// Otherwise what follows such a list would be pulled, and the checkpoint would pass what was in the list.
     @Test(arguments: ["{}", "7", "["]) func aListThatCannotBeReadEndsAPull(_ body: String) async throws {
         let a = try TestDatabase("a")
         let (replicator, listener) = await Self.puller(of: a)
@@ -297,7 +297,7 @@ struct BadInputTests {
             _ = await peer.ask("changes", [("collection", "0")], body)
             break
         }
-        // Somebody may fix the peer: it is asked again later, from the checkpoint before the list.
+        // Somebody may fix the peer, and so it is asked again later, from the checkpoint before the list.
         let status = await replicator.wait { $0.activity == .offline }
         #expect(status?.error?.code == 400 && (status?.retryInSeconds ?? 0) >= 30)
         await replicator.stop()
@@ -328,12 +328,12 @@ struct BadInputTests {
             #expect(await peer.ask("rev", rev("b", "1-bb", [("sequence", "3")]), "{}")?.error == nil)
             #expect(await peer.ask("rev", rev("c", "1-cc", [("sequence", "\"4::7\"")]), "{}")?.error == nil)
             peer.send(peer.request("norev", rev("d", "1-dd", [("sequence", "5"), ("error", "404")]), noReply: true))
-            // One that nobody asked for.
+            // A revision that nobody asked for.
             expect(await peer.ask("rev", rev("e", "1-ee", [("sequence", "77")]), "{}"), 400, "nobody asked")
             peer.send(peer.request("changes", [("collection", "0")], "null", noReply: true))
             #expect(await replicator.wait { $0.activity == .idle } != nil)
             #expect(try await a.count() == 2)
-            // The caught-up puller saves how far it came: past the bad row and the norev.
+            // Once it has caught up, the puller saves how far it has come: past the bad row and the norev.
             for await request in peer.requests where request.profile == "setCheckpoint" {
                 if String(buffer: request.body).contains("\"remote\":5") { break }
             }
@@ -343,7 +343,7 @@ struct BadInputTests {
         await replicator.stop()
     }
 
-    /// The document that was asked for is owed: it waits like one that the peer cannot give for the moment, whatever the code (`norev` 520).
+    /// The document that was requested is still owed: it waits like one that the peer cannot send for the moment, whatever the code (`norev` 520).
     @Test(arguments: [true, false]) func aDocumentInWhosePlaceAnotherCame(_ isOther: Bool) async throws {
         let a = try TestDatabase("a")
         let (replicator, listener) = await Self.puller(of: a)
@@ -367,7 +367,7 @@ struct BadInputTests {
         await replicator.stop()
     }
 
-    /// The same rule as for what peers push: readers would understand such a document in different ways.
+    /// The same rule holds as for what peers push, because different readers would understand such a document differently.
     @Test func ambiguousDocumentsThatAreOfferedToAPuller() async throws {
         let a = try TestDatabase("a")
         let (replicator, listener) = await Self.puller(of: a)

@@ -10,12 +10,12 @@ import Testing
 @testable import DocumentStore
 @testable import Replication
 
-/// What a machine cannot do for the moment is answered so that the peer comes again with its document: a final answer would cost it its edit.
+/// If a machine cannot do something for the moment, its answer makes the peer try again later: a final answer would lose the peer's edit.
 @Suite(.timeLimit(.minutes(5)))
 struct BlobFailureTests {
     enum Step: CaseIterable, Sendable { case open, append, sync, rename, syncFolder }
 
-    /// The files of this machine, of which one step fails for blobs.
+    /// This machine's files, with one operation that fails for blobs.
     private final class FailingFiles: FileSystem {
         let failure = Mutex<(step: Step, number: Int32)?>(nil)
         private let files = SystemFiles()
@@ -70,7 +70,7 @@ struct BlobFailureTests {
     }
 
     @Test(arguments: [EMFILE, ENFILE, ENOENT, EIO, ENOMEM, EACCES, EROFS, ENOSPC], Step.allCases)
-    func aBlobThatCannotBeStoredIsForLater(number: Int32, step: Step) async throws {
+    func aBlobThatCannotBeStoredIsAcceptedLater(number: Int32, step: Step) async throws {
         let files = FailingFiles()
         let database = try TestDatabase("hub", environment: Environment(time: SystemTime(), random: SystemRandom(), workers: ThreadWorkers(), files: files))
         let pusher = try await PhotoPusher([UInt8](repeating: 7, count: 100_000), to: database)
@@ -83,8 +83,8 @@ struct BlobFailureTests {
         #expect(await pusher.peer.isAlive())
     }
 
-    /// The same for a replicator: it retries, and no operator has to restart it.
-    @Test func whatPassesDoesNotEndAReplicatorForGood() {
+    /// The same is true of a replicator: it retries, and no operator has to restart it.
+    @Test func aTemporaryFailureDoesNotEndAReplicatorForGood() {
         let passing: [StoreError] = [
             .tooManyOpenBlobs(limit: 3), .inputOutput(path: "a", detail: ""), .fileGone(path: "a", sign: nil), .folder(path: "a", errno: EMFILE, detail: ""),
             .database(code: 5, message: "database is locked", sql: ""), .database(code: 5 | 1 << 8, message: "database is locked", sql: ""),

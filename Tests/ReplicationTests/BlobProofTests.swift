@@ -7,7 +7,7 @@ import Replication
 import Synchronization
 import Testing
 
-/// A digest in a document is a name, not a right: who sends a document shows that it has the blobs, or gives them.
+/// A digest in a document is a name, not a right: whoever sends a document proves that it has the blobs, or sends them.
 @Suite(.timeLimit(.minutes(10)))
 struct BlobProofTests {
     private static let secret = Array("the minutes of the board".utf8)
@@ -16,12 +16,12 @@ struct BlobProofTests {
     private static let first = "1-aa00000000000000000000000000000000000001"
     private static let second = "2-aa00000000000000000000000000000000000002"
 
-    /// A peer that holds some blobs, and how it answers questions about them.
+    /// Which blobs a peer has, and how it answers requests about them.
     private struct Holder: Sendable {
         var blobs: [[UInt8]] = []
         var proves = true
         var sends = true
-        /// Proofs are over another blob.
+        /// Whether its proofs are made with another blob.
         var lies = false
 
         @Sendable func answer(_ request: IncomingRequest) -> OutgoingReply? {
@@ -41,7 +41,7 @@ struct BlobProofTests {
         }
     }
 
-    /// What a session asked its peer.
+    /// The requests that a session has sent to its peer.
     private final class Questions: Sendable {
         private let profiles = Mutex([String]())
         var all: [String] { profiles.withLock { $0.filter { $0.hasSuffix("Attachment") } } }
@@ -72,23 +72,23 @@ struct BlobProofTests {
     // MARK: - Peers that push
 
     @Test(arguments: ["body", "_attachments"])
-    func aNameAloneGivesNothing(_ place: String) async throws {
+    func aDigestAloneGivesNothing(_ place: String) async throws {
         let database = try await hubWithSecret()
         let (peer, questions) = try await peer(Hub(database), Holder())
         let body = place == "body" ? Self.body : "{\"_attachments\":{\"x\":{\"digest\":\"\(Self.digest)\",\"length\":24,\"stub\":true,\"revpos\":1}}}"
         #expect(await push(peer, "mine", body) != nil)
         #expect(questions.all == ["proveAttachment", "getAttachment"])
         #expect(try await database.get("mine") == nil)
-        // Neither to it nor to others: there is no such document.
+        // The document is not there, for this peer or for others.
         for other in [peer, try await self.peer(Hub(database), Holder()).0] {
             let reply = await other.ask("getAttachment", [("collection", "0"), ("docID", "mine"), ("digest", Self.digest)])
             #expect(reply?.error?.code == 403)
         }
-        // Other documents go on.
+        // Other documents are accepted.
         #expect(await push(peer, "plain", "{}") == nil)
     }
 
-    @Test func whoHoldsTheBlobProvesItOnce() async throws {
+    @Test func aPeerWithTheBlobProvesItOnce() async throws {
         let database = try await hubWithSecret()
         let (peer, questions) = try await peer(Hub(database), Holder(blobs: [Self.secret]))
         #expect(await push(peer, "mine") == nil)
@@ -97,7 +97,7 @@ struct BlobProofTests {
         #expect(try await database.body("again") == Self.body)
     }
 
-    @Test func whoCannotProveSends() async throws {
+    @Test func aPeerThatCannotProveItSendsTheBlob() async throws {
         let database = try await hubWithSecret()
         let (peer, questions) = try await peer(Hub(database), Holder(blobs: [Self.secret], proves: false))
         #expect(await push(peer, "mine") == nil)
@@ -105,7 +105,7 @@ struct BlobProofTests {
         #expect(questions.all == ["proveAttachment", "getAttachment"])
     }
 
-    @Test func aWrongProofIsNoneAndTheLast() async throws {
+    @Test func afterAWrongProofNoFurtherOneIsRequested() async throws {
         let database = try await hubWithSecret()
         let other = Array("another".utf8)
         let digest = try await database.blob(other)
@@ -116,8 +116,8 @@ struct BlobProofTests {
         #expect(questions.all == ["proveAttachment", "getAttachment", "getAttachment"])
     }
 
-    /// Bytes that are not what the digest says show nothing, and do not replace what is here.
-    @Test func whatIsHereIsNotSpoiled() async throws {
+    /// Bytes that do not match the digest prove nothing, and do not replace what is here.
+    @Test func wrongBytesDoNotReplaceTheStoredBlob() async throws {
         let database = try await hubWithSecret()
         let (peer, _) = try await peer(Hub(database), Holder())
         let liar = try await Peer(Hub(database)) { request in
@@ -132,7 +132,7 @@ struct BlobProofTests {
 
     // MARK: - What the peer may have anyway
 
-    @Test func whatTheDocumentNamedBeforeNeedsNoProof() async throws {
+    @Test func blobsOfThePreviousRevisionNeedNoProof() async throws {
         let database = try await hubWithSecret()
         let current = try #require(try await database.get("minutes")).revision
         let (peer, questions) = try await peer(Hub(database), Holder())
@@ -140,8 +140,8 @@ struct BlobProofTests {
         #expect(questions.all.isEmpty)
     }
 
-    /// Each look at what a document named costs reading it, while its pusher may send a few bytes.
-    @Test func whatALargeDocumentNamedIsShownAnew() async throws {
+    /// Looking up which blobs a document named means reading it, for which a pusher may only have to send a few bytes.
+    @Test func blobsOfALargeDocumentAreProvedAgain() async throws {
         let database = try await hubWithSecret()
         let current = try #require(try await database.get("minutes")).revision
         var configuration = PassiveConfiguration(listener: "hub", database: database.database)
@@ -151,9 +151,9 @@ struct BlobProofTests {
         #expect(questions.all == ["proveAttachment"])
     }
 
-    /// It may write the document, but not see it: what it names is not its own.
+    /// The peer may write the document but not see it: the blobs that it names are not the peer's.
     @Test(arguments: ["channels", "filter"])
-    func whatADocumentOutOfSightNamedHasToBeShown(_ bound: String) async throws {
+    func blobsOfADocumentThatThePeerCannotSeeHaveToBeProved(_ bound: String) async throws {
         let database = try await hubWithSecret()
         let current = try #require(try await database.get("minutes")).revision
         var configuration = PassiveConfiguration(listener: "hub", database: database.database)
@@ -168,9 +168,9 @@ struct BlobProofTests {
         #expect(try await database.get("minutes")?.revision == current)
     }
 
-    /// Which of two questions it is asked would tell it whether somebody's document has these bytes.
+    /// The kind of request would tell the peer whether somebody's document contains these bytes.
     @Test(arguments: ["channels", "filter"])
-    func whoMayNotHaveEverythingIsAskedAlikeForWhatIsHereAndWhatIsNot(_ bound: String) async throws {
+    func aLimitedPeerIsAskedInTheSameWayWhetherTheBlobIsHereOrNot(_ bound: String) async throws {
         let database = try await hubWithSecret()
         var configuration = PassiveConfiguration(listener: "hub", database: database.database)
         if bound == "channels" {
@@ -186,7 +186,7 @@ struct BlobProofTests {
             let (thief, asked) = try await peer(hub, Holder())
             refusals.append(await push(thief, "mine-\(blob.count)", body))
             #expect(asked.all == ["getAttachment"])
-            // A peer that has it sends it.
+            // A peer that has the blob sends it.
             let (owner, questions) = try await peer(hub, Holder(blobs: [blob]))
             #expect(await push(owner, "mine-\(blob.count)", body) == nil)
             #expect(questions.all == ["getAttachment"])
@@ -206,7 +206,7 @@ struct BlobProofTests {
         #expect(try await hub.contents() == b.contents())
     }
 
-    /// A remote that we pull from may know a digest that we hold for other reasons.
+    /// A remote that we pull from may know the digest of a blob that we have for other reasons.
     @Test func aRemoteGetsNothingByNamingADigest() async throws {
         let device = try await hubWithSecret()
         let listener = listener(Holder())
@@ -217,7 +217,7 @@ struct BlobProofTests {
         remote.send(remote.request("changes", [("collection", "0")], "[]", noReply: true))
         #expect(await replicator.wait { $0.activity == .idle }?.counts.held == 1)
         #expect(try await device.get("theirs") == nil)
-        // Nor by asking for it, by whatever document's name.
+        // Nor does it get the blob by asking for it, whichever document it names.
         for id in ["theirs", "minutes", nil] {
             let properties = [("collection", "0"), ("digest", Self.digest)] + (id.map { [("docID", $0)] } ?? [])
             for profile in ["getAttachment", "proveAttachment"] {
@@ -228,8 +228,8 @@ struct BlobProofTests {
         await replicator.stop()
     }
 
-    /// To be asked for a proof would tell it that somebody's document has these bytes: it is asked to send, whatever is here.
-    @Test func aRemoteThatIsNotPushedEverythingSendsIt() async throws {
+    /// A request for a proof would tell it that somebody's document contains these bytes, so that it is asked to send them, whatever is here.
+    @Test func aRemoteThatIsNotPushedEverythingHasToSendTheBlob() async throws {
         for isHere in [true, false] {
             let device = isHere ? try await hubWithSecret() : try TestDatabase("device")
             let questions = Questions()
@@ -240,8 +240,8 @@ struct BlobProofTests {
         }
     }
 
-    /// Another document that names what it has given before: on another connection, too, it comes without.
-    @Test func whatARemoteHasGivenItNeedNotSendAgain() async throws {
+    /// Another document names a blob that the remote has given before: the blob is not sent again, even on another connection.
+    @Test func aRemoteNeedNotSendABlobTwice() async throws {
         let device = try TestDatabase("device")
         #expect(try await pull(device, listener(Holder(blobs: [Self.secret])), "theirs").counts.pulled == 1)
         let questions = Questions()
@@ -249,19 +249,19 @@ struct BlobProofTests {
         #expect(status.error == nil && status.counts.pulled == 1)
         #expect(try await device.body("others") == Self.body)
         #expect(questions.all == [])
-        // What only a document of our own names is another matter.
+        // This does not hold for a blob that only a document of our own names.
         let own = try await hubWithSecret()
         #expect(try await pull(own, listener(Holder()), "theirs").counts.held == 1)
     }
 
     private static let broken = FilterVerdict.failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "broken"))
 
-    /// What was shown before a filter held the document need not be shown again, by a remote that would not do so any more.
-    @Test func whatAFilterHeldIsReleasedWithoutTheRemote() async throws {
+    /// A blob that was proved before a filter held the document need not be proved again. By then the remote would no longer do so.
+    @Test func aHeldDocumentIsReleasedWithoutTheRemote() async throws {
         let device = try await hubWithSecret()
         let filter = TestFilter { _, _ in .pass }
         let holder = Holder(blobs: [Self.secret])
-        // It breaks when the document has passed, and its blob is asked for.
+        // The filter breaks after the document has passed, when its blob is requested.
         let remote = FakeListener { request in
             if request.profile.hasSuffix("Attachment") { filter.become("2") { _, _ in Self.broken } }
             return request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : holder.answer(request)
@@ -274,8 +274,8 @@ struct BlobProofTests {
         #expect(try await device.body("theirs") == Self.body)
     }
 
-    /// What a filter cannot decide about costs no blob until it can.
-    @Test func whatAFilterHoldsIsNotAskedFor() async throws {
+    /// No blob is requested for a document that a filter cannot decide about, until it can.
+    @Test func blobsOfAHeldDocumentAreNotRequested() async throws {
         let device = try TestDatabase("device")
         let filter = TestFilter { _, _ in Self.broken }
         let questions = Questions()
@@ -296,7 +296,7 @@ struct BlobProofTests {
         }
     }
 
-    /// The other end, when it has asked for changes.
+    /// Returns the other end once it has asked for changes.
     private func subscribed(_ listener: FakeListener) async -> Peer? {
         for await peer in listener.peers {
             for await request in peer.requests where request.profile == "subChanges" { return peer }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Replication
 
-/// Blobs whose connections break on the way.
+/// Blobs whose connections break during the transfer.
 @Suite(.timeLimit(.minutes(10)))
 struct BlobResumeTests {
     private static let size = 6 << 20
@@ -33,13 +33,13 @@ struct BlobResumeTests {
         return configuration
     }
 
-    /// Every connection breaks long before the blob is through, and more of them than a one-shot makes attempts.
-    @Test(arguments: [ReplicatorType.push, .pull]) func aLineThatAlwaysBreaksCarriesIt(_ type: ReplicatorType) async throws {
+    /// Every connection breaks long before the blob is complete, and there are more of them than a one-shot run makes attempts.
+    @Test(arguments: [ReplicatorType.push, .pull]) func aLineThatAlwaysBreaksStillCarriesTheBlob(_ type: ReplicatorType) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let sender = type == .push ? a : b
         let digest = try await sender.blob(Self.bytes(Self.size))
         try await sender.put("film", Self.body(digest, Self.size))
-        // Frames of 16 KiB: 512 KiB and a little, of 6 MiB.
+        // With frames of 16 KiB, each connection carries a little more than 512 KiB of 6 MiB.
         let hub = Hub(listener(b, "user gateway"), owner: b) { _ in
             type == .push ? (.init(cutsAt: 40), .init()) : (.init(), .init(cutsAt: 40))
         }
@@ -49,34 +49,34 @@ struct BlobResumeTests {
         #expect(status.error == nil && status.counts.pushed + status.counts.pulled == 1, "\(status)")
         #expect(hub.connections > 8, "\(hub.connections)")
         #expect(try await has(type == .push ? b : a, digest))
-        // What was on its way when a connection broke is sent again, and nothing else.
+        // Only what was on its way when a connection broke is sent again.
         let moved = type == .push ? replicator.lifetime.blobBytesSent : replicator.lifetime.blobBytesReceived
         #expect(moved < UInt64(Self.size) * 3, "\(moved) bytes of blobs for \(Self.size)")
         #expect(try await a.contents() == b.contents())
     }
 
-    /// The line breaks at one place of the blob, whenever that passes: no progress, so the attempts are counted and the run ends.
-    @Test func aBlobThatGetsNoFurtherIsGivenUp() async throws {
+    /// The line breaks whenever one particular place in the blob passes: there is no progress, so that attempts count and the run ends.
+    @Test func aBlobWithoutProgressIsGivenUp() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let digest = try await a.blob(Self.bytes(Self.size))
         try await a.put("film", Self.body(digest, Self.size))
         try await a.put("note", "{}")
         let hub = Hub(listener(b, "user gateway"), owner: b) { number in
-            // Later ones break before a byte of the blob is through.
+            // Later connections break before any byte of the blob arrives.
             (.init(cutsAt: number == 0 ? 100 : 3), .init())
         }
         let time = JumpingTime()
         let replicator = Replicator(ReplicatorConfiguration(a, .push) { $0.retry.maximumAttempts = 5 }, hub, environment: time.environment)
         let status = await replicator.run()
         #expect(status.activity == .stopped && status.error != nil)
-        // The first, one that went on behind it, and what is tried then.
+        // These are the first connection, one that continued after it, and the attempts that follow.
         #expect(hub.connections <= 8, "\(hub.connections)")
         #expect(zip(time.sleeps, time.sleeps.dropFirst()).contains { $0 < $1 }, "\(time.sleeps)")
         // Other documents do not wait for it.
         #expect(try await b.body("note") == "{}")
     }
 
-    /// A peer that pushes, and what it was asked.
+    /// Pushes as a peer, and records what the peer is asked.
     private func push(
         _ hub: Hub, _ id: String, _ body: String, _ answer: @escaping @Sendable (IncomingRequest) -> OutgoingReply
     ) async throws -> (asked: [String?], error: Int?) {
@@ -97,8 +97,8 @@ struct BlobResumeTests {
         Hub(listener(database, user), owner: database) { $0 == 0 ? (.init(cutsAt: 40), .init()) : (.init(), .init()) }
     }
 
-    /// Couchbase Lite and Sync Gateway send all of a blob, whatever a property says that they do not know.
-    @Test func aPeerThatSendsAllOfItIsTakenAtItsWord() async throws {
+    /// Couchbase Lite and Sync Gateway ignore properties that they do not know, and always send the whole blob.
+    @Test func aPeerThatSendsTheWholeBlobIsAccepted() async throws {
         let database = try TestDatabase("hub")
         let bytes = Self.bytes(1 << 20)
         let digest = BlobDigest.of(bytes).text
@@ -111,8 +111,8 @@ struct BlobResumeTests {
         #expect(try await has(database, digest))
     }
 
-    /// Who sends the end of a blob has not shown that it has the beginning.
-    @Test func anothersBeginningIsNobodyElses() async throws {
+    /// A peer that sends the end of a blob has not shown that it has the beginning.
+    @Test func theBeginningOfABlobIsNotSharedBetweenPeers() async throws {
         let database = try TestDatabase("hub")
         let bytes = Self.bytes(1 << 20)
         let digest = BlobDigest.of(bytes).text
@@ -128,8 +128,8 @@ struct BlobResumeTests {
         }
     }
 
-    /// What came first was not the blob: that costs the document nothing, the blob is asked for from its beginning.
-    @Test func aWrongBeginningIsAskedForAnew() async throws {
+    /// The first part was not from this blob: the document is none the worse for it, and the blob is requested from its beginning.
+    @Test func aBlobWithAWrongBeginningIsRequestedFromTheStart() async throws {
         let database = try TestDatabase("hub")
         let bytes = Self.bytes(1 << 20)
         let digest = BlobDigest.of(bytes).text
@@ -145,7 +145,7 @@ struct BlobResumeTests {
         #expect(try await has(database, digest))
     }
 
-    /// A peer that asks for the rest gets the rest, and is told so; one that asks for nonsense gets all of it.
+    /// A peer that asks for the rest gets the rest, and is told so; one that asks for nonsense gets the whole blob.
     @Test func theRestIsServed() async throws {
         let database = try TestDatabase("hub")
         let bytes = Self.bytes(300_000)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Replication
 
-/// Which blobs a peer may ask for: those of revisions on their way to it, and those of documents that it may have.
+/// Which blobs a peer can get: those of revisions on their way to it, and those of documents that it may have.
 @Suite(.timeLimit(.minutes(10)))
 struct BlobServingTests {
     private func reference(_ digest: String) -> String { "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\"}}" }
@@ -17,12 +17,12 @@ struct BlobServingTests {
         let properties = [("collection", collection), ("digest", digest)] + (id.map { [("docID", $0)] } ?? [])
         guard let reply = await peer.ask("getAttachment", properties) else { return "nothing" }
         let proof = await peer.ask("proveAttachment", properties, "a nonce of some bytes")
-        // The two are given to the same.
+        // Proofs are given to those who are given the blob.
         #expect((proof?.error == nil) == (reply.error == nil))
         return reply.error.map { "\($0.code)" } ?? String(buffer: reply.body)
     }
 
-    /// A listener with a push filter: what it keeps back, it keeps back with its blobs.
+    /// A listener's push filter keeps back the blobs of the documents that it keeps back.
     @Test func theFilterDecides() async throws {
         let database = try TestDatabase("hub")
         let open = try await database.blob(Array("open".utf8))
@@ -53,7 +53,7 @@ struct BlobServingTests {
         #expect(await ask(peer, secret, for: "secret") == "secret")
     }
 
-    /// Twenty bytes cost the reading of a blob: so much of that, and what is known is not read again.
+    /// A request of twenty bytes makes the agent read a whole blob: only so much is read for that, and a proof that is known is not computed again.
     @Test func proofsOfOneBlobAreBounded() async throws {
         let database = try TestDatabase("hub")
         let bytes = [UInt8](repeating: 7, count: 3_000)
@@ -75,26 +75,26 @@ struct BlobServingTests {
         for nonce in ["one", "two", "three"] { #expect(await prove(nonce) == right(nonce)) }
         for nonce in ["four", "five"] { #expect(await prove(nonce) == "503") }
         for nonce in ["one", "two", "three"] { #expect(await prove(nonce) == right(nonce)) }
-        // Nor does a peer that comes back start it again.
+        // A peer that reconnects does not get a fresh allowance either.
         let again = try await Peer(hub)
         await again.begin()
         let reply = await again.ask("proveAttachment", [("collection", "0"), ("digest", digest), ("docID", "a")], "six")
         #expect(reply?.error?.code == 503)
     }
 
-    @Test func whoAsksForProofsIsRememberedWithinBounds() throws {
+    @Test func peersThatAskForProofsAreRememberedWithinBounds() throws {
         var limits = ReplicationLimits()
         (limits.proofBytes, limits.proofBytesPerSecond, limits.proofAccounts, limits.firstProofs) = (1_000, 100, 50, 1_000)
         let accounts = ProofAccounts(limits)
         let digest = BlobDigest.of([1])
         func asks(_ who: String, _ bytes: UInt64, _ second: UInt64 = 0) -> Bool { accounts.allows(digest, bytes: bytes, to: who, at: second * 1_000_000_000) }
         #expect(asks("ada", 5_000) && asks("ada", 900) && !asks("ada", 900))
-        // Others have their own, and time gives it back.
+        // Others have their own allowance, and it recovers with time.
         #expect(asks("bob", 5_000) && asks("bob", 900))
         #expect(!asks("ada", 900, 7) && asks("ada", 900, 8))
         for number in 0..<400 { _ = (asks("\(number)", 1, 8), asks("\(number)", 500, 8)) }
         #expect(accounts.count <= 50)
-        // Those who lack most are not forgotten for it.
+        // Those who have used most of their allowance are not the ones that are forgotten.
         #expect(!asks("ada", 900, 8))
     }
 
@@ -118,7 +118,7 @@ struct BlobServingTests {
             return peer
         }
         let (anna, ben) = (try await peer("anna", "red"), try await peer("ben", "blue"))
-        // Without a subscription, as one asks that had to put the revision aside.
+        // Without a subscription, as a peer asks that had to put the revision aside.
         #expect(await ask(anna, digest, for: "a") == "secret")
         #expect(await ask(ben, digest, for: "a") == "403")
         try await database.put("a", reference(digest).dropLast() + ",\"in\":[\"blue\"]}")
@@ -128,11 +128,11 @@ struct BlobServingTests {
         await router.stop()
     }
 
-    /// Couchbase Lite 2 does not say for which document it asks. Until it has answered the revision, it need not.
-    @Test func whatIsOnItsWayMayBeAskedForByItsDigestAlone() async throws {
+    /// Couchbase Lite 2 does not say for which document it wants a blob. It does not have to, as long as it has not answered the revision.
+    @Test func blobsOfRevisionsOnTheirWayMayBeRequestedByDigestAlone() async throws {
         let database = try TestDatabase("hub", collections: ["one.other"])
         let digests = [try await database.blob(Array("first".utf8)), try await database.blob(Array("second".utf8))]
-        // The same id twice, and one answer must not take back what the other is about.
+        // Two documents in different collections have the same id: the answer for one must not withdraw the blobs of the other.
         try await database.put("a", reference(digests[0]))
         try await database.put("a", reference(digests[1]), in: "one.other")
         let held = Mutex([String: UInt64]())
@@ -156,7 +156,7 @@ struct BlobServingTests {
         #expect(await ask(peer, digests[0], for: nil) == "first")
         #expect(await ask(peer, digests[1], for: nil) == "second")
         peer.reply(to: try #require(held.withLock { $0["0"] }), OutgoingReply())
-        // The answer goes before the next question.
+        // The answer is sent before the next request.
         #expect(await ask(peer, digests[0], for: nil) == "403")
         #expect(await ask(peer, digests[1], for: nil) == "second")
         #expect(await ask(peer, digests[0], for: "a") == "first")

@@ -24,7 +24,7 @@ struct BlobTests {
         return try await database.database.blobs.perform { $0.contains(digest) }
     }
 
-    @Test func aMegabyteEachWay() async throws {
+    @Test func aMegabyteInEachDirection() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let there = try await a.blob(bytes(1 << 20, 1))
         let back = try await b.blob(bytes(1 << 20, 2))
@@ -41,7 +41,7 @@ struct BlobTests {
         #expect(try await a.contents() == b.contents())
     }
 
-    /// BLIP asks for blobs whole, so one that is cut off in the middle starts over; those that had arrived do not.
+    /// Only the blobs that were on their way when the connection was cut are sent again; those that had arrived are not.
     @Test func aCutCostsTheBlobsUnderWayAndNoOthers() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let size = 5 << 20
@@ -49,8 +49,8 @@ struct BlobTests {
         for seed in 0..<4 { digests.append(try await a.blob(bytes(size, UInt64(seed)))) }
         let members = digests.enumerated().map { "\"b\($0)\":{\"@type\":\"blob\",\"digest\":\"\($1)\",\"length\":\(size)}" }
         try await a.put("film", "{\(members.joined(separator: ","))}")
-        // Frames of 16 KiB: 12 of 20 MiB are there by then.
-        // One after the other: of four at once none might be whole, and the next is asked for when the one before it is stored.
+        // With frames of 16 KiB, 12 of 20 MiB have arrived by then.
+        // One at a time: of four at once none might be complete. The next is requested once the one before it is stored.
         var listener = PassiveConfiguration(listener: "hub", database: b.database)
         listener.limits.blobFetches = 1
         let hub = Hub(listener, owner: b) { $0 == 0 ? (.init(cutsAt: 12 << 6), .init()) : (.init(), .init()) }
@@ -75,7 +75,7 @@ struct BlobTests {
         #expect(try await c.contents() == a.contents())
     }
 
-    /// More than is buffered before the connection is read no further: blobs come by the same connection.
+    /// There are more documents than are buffered before reading stops, although blobs come over the same connection.
     @Test func blobsGetThroughWhenTheBufferIsFull() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         for index in 0..<60 {
@@ -90,8 +90,8 @@ struct BlobTests {
         #expect(try await b.contents() == a.contents())
     }
 
-    /// Both wait for one blob; the document in whose name it would be requested is gone on the other side, which is never announced.
-    @Test func whatWasPurgedThereIsHeldNoLongerAndKeepsNoOtherDocumentWaiting() async throws {
+    /// Both documents wait for one blob; the one for which it would be requested is purged on the other side, which is never announced.
+    @Test func aDocumentPurgedAtTheRemoteIsNoLongerHeldAndHoldsUpNoOther() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let digest = try await b.blob(bytes(1_000, 8))
         for id in ["q2", "q3"] { try await b.put(id, body(digest, 1_000)) }
@@ -105,18 +105,18 @@ struct BlobTests {
         #expect(status.error == nil, "\(status)")
         #expect(try await second.heldDocuments().isEmpty)
         #expect(try await a.body("q3") == b.body("q3"))
-        // If the blob was requested in the name of the other one first, it arrived, and this one with it.
+        // If the blob was first requested for the other document, it has arrived, and this document with it.
         if try await a.get("q2") == nil {
             let told = second.waiting.refusedHere(.default, doc("q2"))
             #expect(told?.error.message.contains("the remote does not offer it any more") == true, "\(String(describing: told))")
         }
-        // It is over: nobody asks for it again.
+        // That is the end of it: nobody asks for it again.
         let connections = hub.connections
         #expect(await second.run().error == nil)
         #expect(hub.connections == connections + 1)
     }
 
-    /// The document is not stored without its blob, is not skipped either, and comes when the blob is there.
+    /// The document is neither stored without its blob nor skipped, and arrives once the blob is there.
     @Test func aBlobThatTheListenerLacks() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let missing = bytes(1_000, 7)
@@ -128,7 +128,7 @@ struct BlobTests {
         #expect(status.error == nil && status.counts.pulled == 1 && status.counts.held == 1 && status.counts.completed == status.counts.total)
         #expect(try await replicator.heldDocuments().map(\.1.id) == [doc("with")])
         #expect(try await a.get("with") == nil)
-        // The listener still has the document when it is asked for by name: it keeps waiting.
+        // The listener still has the document when it is requested by name, so that it keeps waiting.
         status = await replicator.run()
         #expect(status.counts.pulled == 0 && status.counts.held == 1 && status.counts.completed == status.counts.total, "\(status)")
         #expect(try await replicator.heldDocuments().map(\.1.id) == [doc("with")])
@@ -155,9 +155,9 @@ struct BlobTests {
         try await eventually("the blob of a refused revision is removed") { database.database.blobs.size(digest) == nil }
     }
 
-    /// A peer that may write nothing costs only its documents, and what passes is asked about once.
+    /// From a peer that may not write, only documents arrive and no blobs; for what passes, the policy is asked once.
     @Test(arguments: [true, false])
-    func whatIsRefusedIsNotSent(_ byFilter: Bool) async throws {
+    func blobsOfRefusedDocumentsAreNotSent(_ byFilter: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let (alone, taken) = (try await a.blob(bytes(100_000, 1)), try await a.blob(bytes(100_000, 2)))
         func body(_ digest: String, _ more: String = "") -> String { "{\"x\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":100000}\(more)}" }
@@ -171,11 +171,11 @@ struct BlobTests {
         #expect(status.counts.pushed == 1 && status.counts.blobBytesSent == 100_000, "\(status)")
         #expect(try await !has(b, alone))
         #expect(try await has(b, taken))
-        // Whose document is forbidden offers it once more.
+        // A peer whose document is forbidden offers it once more.
         #expect((byFilter ? filter.questions : sync.questions).sorted() == ["refused", "refused", "taken"])
     }
 
-    /// A version that comes into force while blobs come has the last word, and what came for what it refuses goes.
+    /// A version that comes into force while blobs arrive has the last word, and the blobs of what it refuses are removed.
     @Test func anotherVersionHasTheLastWord() async throws {
         let b = try TestDatabase("b")
         let photo = bytes(100_000, 6)
@@ -199,7 +199,7 @@ struct BlobTests {
         try await isGone(b, BlobDigest.of(photo).text)
     }
 
-    @Test func whatAPullFilterRejectsLeavesNoBlobs() async throws {
+    @Test func rejectedDocumentsLeaveNoBlobs() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let digest = try await b.blob(bytes(100_000, 3))
         try await b.put("x", body(digest, 100_000))
@@ -208,7 +208,7 @@ struct BlobTests {
         var status = await replicator.run()
         #expect(status.error == nil && status.counts.rejected == 1 && status.counts.blobBytesReceived == 0, "\(status)")
         #expect(try await !has(a, digest))
-        // Another version lets it pass: the blob comes once more.
+        // Another version lets it pass, and the blob is sent once more.
         filter.become("2") { _, _ in .pass }
         status = await replicator.run()
         #expect(status.error == nil && status.counts.pulled == 1, "\(status)")
@@ -216,8 +216,8 @@ struct BlobTests {
         #expect(try await a.contents() == b.contents())
     }
 
-    /// A plugin that is broken may be mended in a moment: the peer comes again, and has sent nothing in vain.
-    @Test func whatNobodyCanDecideAboutIsNotSent() async throws {
+    /// A broken plugin may be fixed soon: the peer tries again, and has not sent any blobs for nothing.
+    @Test func blobsOfUndecidedDocumentsAreNotSent() async throws {
         let b = try TestDatabase("b")
         let photo = bytes(100_000, 4)
         let filter = TestFilter { _, _ in .failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "broken")) }
@@ -232,8 +232,8 @@ struct BlobTests {
         #expect(try await b.get("photo") != nil)
     }
 
-    /// It breaks while the blob comes: that stays here for the next attempt.
-    @Test func whatIsPutOffKeepsItsBlobs() async throws {
+    /// The plugin breaks while the blob arrives, and the blob stays here for the next attempt.
+    @Test func aPostponedDocumentKeepsItsBlobs() async throws {
         let b = try TestDatabase("b")
         let photo = bytes(100_000, 4)
         let filter = TestFilter { _, _ in .pass }

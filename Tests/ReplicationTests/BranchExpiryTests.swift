@@ -5,13 +5,13 @@ import Interfaces
 import Replication
 import Testing
 
-/// `_exp` of a revision that arrives as a branch: it belongs to the revision, not to the document.
+/// `_exp` in a revision that arrives as a branch belongs to the revision, not to the document.
 @Suite(.timeLimit(.minutes(10)))
 struct BranchExpiryTests {
     private static let time: Int64 = 4_000_000_000
     private static let failure = PolicyFailure(plugin: "p", version: "1", kind: "plugin_error", message: "p.lua:1: no")
 
-    /// A document on whose branch a peer has pushed another one that expires, and what the resolver made of the two.
+    /// A document to which a peer has pushed a second branch that expires, after the resolver has decided between the two.
     private func pushed(_ decision: ConflictDecision, _ revision: String = "1-abcd", _ isDone: (TestDatabase) async throws -> Bool) async throws -> TestDatabase {
         let database = try TestDatabase("b")
         try await database.put("x", "{\"at\":\"here\"}")
@@ -44,14 +44,14 @@ struct BranchExpiryTests {
         #expect(try await database.get("x") == nil)
     }
 
-    /// The greater revision survives, with the other one's body on top of it.
-    @Test("a winning branch expires, whichever branch is left", arguments: ["1-0000", "1-ffff"])
+    /// The greater revision survives, with the other's body in a revision on top of it.
+    @Test("a winning branch expires, whichever branch survives", arguments: ["1-0000", "1-ffff"])
     func winnerOnEitherBranch(_ revision: String) async throws {
         let database = try await pushed(.remote, revision) { try await $0.body("x") == "{\"at\":\"peer\"}" }
         #expect(try await database.database.purgeExpired(now: Self.time + 1) == [.default: 1])
     }
 
-    @Test("a branch that waits for a decision when it expires is purged once it has won, not before; a branch that loses removes no other", arguments: [true, false])
+    @Test("a branch that expires while it waits for a decision is purged only once it has won; a losing branch removes no other", arguments: [true, false])
     func decidedLater(_ wins: Bool) async throws {
         let database = try await pushed(.failed(Self.failure)) { database in
             let collection = try database.collection()
@@ -68,7 +68,7 @@ struct BranchExpiryTests {
         #expect(try await database.database.purgeExpired(now: Self.time - 1).isEmpty)
         #expect(try await database.database.purgeExpired(now: Self.time + 2) == (wins ? [.default: 1] : [:]))
         #expect(try await database.body("x") == (wins ? nil : "{\"at\":\"here\"}"))
-        // Nothing is left that would be looked at again.
+        // No expiry is left that would be looked at again.
         #expect(try await database.database.read { try $0.nextPurgeTime() } == nil)
     }
 

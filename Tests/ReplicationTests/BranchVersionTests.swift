@@ -5,12 +5,12 @@ import Replication
 import TestSupport
 import Testing
 
-/// Documents with versions whose tree has several branches at a hub: a peer that has one of them ends where the hub is.
+/// Documents with versions whose tree has several branches at a hub: a peer that has one of them ends up with what the hub has.
 @Suite(.timeLimit(.minutes(5)))
 struct BranchVersionTests {
     private static let digests = [String(repeating: "0", count: 31) + "1", String(repeating: "f", count: 32)]
 
-    @Test("The gateway follows the hub from a branch that it ended", arguments: [false, true], [false, true])
+    @Test("a gateway on a branch that the hub has ended follows the hub", arguments: [false, true], [false, true])
     func branchEnds(lesserFirst: Bool, edited: Bool) async throws {
         let gateway = try TestDatabase("gateway") { $0.versionsEdits = true }
         let database = try TestDatabase("hub") { $0.versionsEdits = true }

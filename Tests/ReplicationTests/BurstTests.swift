@@ -2,7 +2,7 @@ import Testing
 
 @testable import Replication
 
-/// What Couchbase Lite 1.x calls changesCount: from zero again with the first change after a replicator was idle.
+/// What Couchbase Lite 1.x calls changesCount, which starts from zero again with the first change after a replicator was idle.
 @Suite("Bursts")
 struct BurstTests {
     private func work(total: UInt64 = 0, completed: UInt64 = 0, bytes: UInt64 = 0) -> ReplicationCounts {
@@ -33,7 +33,7 @@ struct BurstTests {
         counters.add(work(completed: 1))
         counters.rest()
         #expect(burst(counters) == [1, 1])
-        // All of it within one turn, which is idle before and after.
+        // All of it happens within one turn, and the replicator is idle before and after.
         counters.add(work(total: 2, completed: 2))
         #expect(burst(counters) == [2, 2])
     }

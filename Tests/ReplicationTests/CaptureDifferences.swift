@@ -3,7 +3,7 @@ import NIOCore
 
 @testable import Replication
 
-/// Where we answer differently on purpose.
+/// A place where we answer differently on purpose.
 struct Difference {
     private var file: String
     private var profile: String
@@ -37,7 +37,7 @@ struct Difference {
     }
 
     static let all: [Difference] = [
-        Difference(file: "", profile: "rev", reason: "the base is not here as it was there, so the whole body is asked for") {
+        Difference(file: "", profile: "rev", reason: "the base that the server had is not here, so the whole body is requested") {
             $0.properties["deltaSrc"] != nil
         } holds: { refused(422, $0) || $0.error == nil },
         Difference(file: "probe-rev-underscore.jsonl", profile: "rev", reason: "reserved keys that nobody knows are refused, as at Sync Gateway") {
@@ -60,7 +60,7 @@ struct Difference {
         Difference(file: "probe-proveAttachment.jsonl", profile: "getAttachment", reason: "HTTP's numbers mean the same to every peer") {
             $0.properties["digest"] == "nonsense"
         } holds: { refused(400, $0) },
-        Difference(file: "probe-proveAttachment.jsonl", profile: "proveAttachment", reason: "nothing is said of a blob that belongs to no document of the peer's") {
+        Difference(file: "probe-proveAttachment.jsonl", profile: "proveAttachment", reason: "nothing is revealed about a blob that belongs to none of the peer's documents") {
             _ in true
         } holds: { refused(403, $0) },
         Difference(file: "probe-proveAttachment.jsonl", profile: "getAttachment", reason: "the same, as at Sync Gateway") { _ in true } holds: { refused(403, $0) },
@@ -83,12 +83,12 @@ struct Difference {
         Difference(file: "probe-rev-longid.jsonl", profile: "proposeChanges", reason: "an id that is too long is the document's error, 400") {
             (json($0.body)?.asArray?.first?.asArray?.first?.asString?.utf8.count ?? 0) > 240
         } holds: { status(400, $0) },
-        Difference(file: "probe-rev-arraybody.jsonl", profile: "rev", reason: "a body that is no object is HTTP/400") { $0.properties["id"] == "arr" } holds: { refused(400, $0) },
+        Difference(file: "probe-rev-arraybody.jsonl", profile: "rev", reason: "a body that is not an object is HTTP/400") { $0.properties["id"] == "arr" } holds: { refused(400, $0) },
         Difference(file: "probe-rev-badjson.jsonl", profile: "rev", reason: "the same") { $0.properties["id"] == "badjson" } holds: { refused(400, $0) },
-        Difference(file: "probe-rev-blobwrong.jsonl", profile: "rev", reason: "a blob that is not what its digest says is HTTP/400") {
+        Difference(file: "probe-rev-blobwrong.jsonl", profile: "rev", reason: "a blob that does not match its digest is HTTP/400") {
             $0.properties["id"] == "blobwrong"
         } holds: { refused(400, $0) },
-        Difference(file: "vv-probe-push-rev-variants.jsonl", profile: "proposeChanges", reason: "what went into the current version is known, as at Sync Gateway") {
+        Difference(file: "vv-probe-push-rev-variants.jsonl", profile: "proposeChanges", reason: "versions that went into the current one are known here, as at Sync Gateway") {
             String(buffer: $0.body).contains("18e9000000080000@")
         } holds: { status(304, $0) },
         Difference(file: "vv-probe-rev-history.jsonl", profile: "proposeChanges", reason: "the same") {
@@ -98,11 +98,11 @@ struct Difference {
             [6, 7].contains($0.number)
         } holds: { status(304, $0) },
     ] + ["badchars", "shortsource", "upperhex", "zerotime", "star"].map {
-        Difference(file: "vv-probe-rev-\($0).jsonl", profile: "proposeChanges", reason: "a bad version is refused at the proposal already, and alone") { status(400, $0) }
+        Difference(file: "vv-probe-rev-\($0).jsonl", profile: "proposeChanges", reason: "a bad version is already refused when it is proposed, without affecting the others") { status(400, $0) }
     } + [
-        Difference(file: "vv-probe-rev-upperhex.jsonl", profile: "rev", reason: "versions are compared as texts by others, so there is one text of each") { refused(400, $0) },
-        Difference(file: "vv-probe-rev-future.jsonl", profile: "rev", reason: "edits are not lost to a clock that is fast: the version is taken, and not followed") { $0.error == nil },
+        Difference(file: "vv-probe-rev-upperhex.jsonl", profile: "rev", reason: "others compare versions as text, so each must have only one spelling") { refused(400, $0) },
+        Difference(file: "vv-probe-rev-future.jsonl", profile: "rev", reason: "no edit is lost because a clock is fast: the version is accepted, but our clock does not follow it") { $0.error == nil },
     ] + ["long", "nothex", "odd", "upper", "zerogen"].map {
-        Difference(file: "probe-rev-\($0).jsonl", profile: "proposeChanges", reason: "a bad revision id is refused at the proposal already, not only at the rev") { status(400, $0) }
+        Difference(file: "probe-rev-\($0).jsonl", profile: "proposeChanges", reason: "a bad revision id is already refused when it is proposed, not only when the rev arrives") { status(400, $0) }
     }
 }

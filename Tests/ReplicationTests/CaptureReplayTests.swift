@@ -7,20 +7,20 @@ import Testing
 
 @testable import Replication
 
-/// The clients' halves of captured sessions, replayed against our passive side: every request gets the kind of answer that
+/// The client's half of each captured session is replayed against our passive side: every request gets the kind of answer that
 /// the real listener gave, and what the client pulled is sent.
 @Suite(.timeLimit(.minutes(10)), .serialized)
 struct CaptureReplayTests {
     static let files = (try? Captures.files()) ?? []
 
-    @Test func theFilesAreThere() { #expect(Self.files.count > 140) }
+    @Test func theCapturesAreThere() { #expect(Self.files.count > 140) }
 
     @Test(arguments: files)
     func replay(_ file: String) async throws {
         var database = try TestDatabase("server", collections: try Self.collections(file))
         var hadCheckpoint = false
         let connections = try Captures.read(file)
-        // A client proves what it holds, whether or not it was asked to give it.
+        // The client proves the blobs that it has, whether or not it was asked to send them.
         var held: [String: [UInt8]] = [:]
         for connection in connections {
             for request in connection.serverRequests where request.profile == "getAttachment" {
@@ -30,7 +30,7 @@ struct CaptureReplayTests {
             }
         }
         for (index, connection) in connections.enumerated() {
-            // The same client, and its checkpoint is gone: the server is a new one.
+            // It is the same client, but its checkpoint is gone because the server is a new one.
             if hadCheckpoint, connection.startsWithoutCheckpoint {
                 database = try TestDatabase("server", collections: try Self.collections(file))
             }
@@ -39,7 +39,7 @@ struct CaptureReplayTests {
         }
     }
 
-    /// The collections that the captured server had.
+    /// The collections of the captured server.
     private static func collections(_ file: String) throws -> [String] {
         var names: Set<String> = []
         for connection in try Captures.read(file) {
@@ -87,7 +87,7 @@ private struct Replay {
     let file: String
     let database: TestDatabase
     let captured: CapturedConnection
-    /// Names of the collections by their number.
+    /// The names of the collections, by number.
     private var names: [String: String] = [:]
 
     /// The client's blobs.
@@ -108,7 +108,7 @@ private struct Replay {
     private func name(_ request: IncomingRequest) -> String { request.properties["collection"].flatMap { names[$0] } ?? "_default" }
 
     func run(_ connectionIndex: Int) async throws {
-        // What the client asked of each row, and the blobs it served.
+        // How the client answered each row, and the blobs that it served.
         var wishes: [String: JSONValue] = [:]
         var blobs: [String: IncomingReply] = [:]
         var failures: [String: BLIPErrorReply] = [:]
@@ -149,7 +149,7 @@ private struct Replay {
         }
         try await seedForProposals()
         for request in captured.clientRequests where request.profile == "getAttachment" {
-            // The server had what it gave.
+            // The server had whatever it gave.
             guard let reply = captured.repliesToClient[request.number], reply.error == nil else { continue }
             _ = try await database.blob([UInt8](reply.body.readableBytesView))
         }
@@ -164,7 +164,7 @@ private struct Replay {
                 if request.profile == "changes", json(request.body)?.asArray?.isEmpty != false { marked.insert(name(request)) }
                 continue
             }
-            // Taken here, as by Sync Gateway: the feed would be one that the captured client did not have.
+            // We accept this, as Sync Gateway does, but the captured client did not get such a feed.
             if naming == .trees, request.properties["versioning"] == "version-vectors" { continue }
             var outgoing = OutgoingRequest(request)
             if request.profile == "subChanges" {
@@ -187,7 +187,7 @@ private struct Replay {
         peer.close()
     }
 
-    // MARK: - The server's state
+    // MARK: - What the server had
 
     /// Revisions that a list of changes announced, with what the `rev` messages after it say.
     private func rows(of request: IncomingRequest, from index: Int) -> [Seed] {
@@ -223,7 +223,7 @@ private struct Replay {
         return seeds
     }
 
-    /// What proposals were answered by says what the server had.
+    /// Derives what the server had from its answers to proposals.
     private func seedForProposals() async throws {
         for (at, message) in captured.messages.enumerated() {
             guard message.toServer, case .request(let request) = message.kind, request.profile == "proposeChanges",
@@ -231,7 +231,7 @@ private struct Replay {
             else { continue }
             for (row, status) in zip(json(request.body)?.asArray ?? [], statuses) {
                 guard let items = row.asArray, items.count > 1, let id = items[0].asString, let proposed = items[1].asString else { continue }
-                // Pushed before in the same session: nothing to invent.
+                // Pushed earlier in the same session, so that nothing has to be made up.
                 let earlier = captured.messages[..<at].contains {
                     guard $0.toServer, case .request(let other) = $0.kind else { return false }
                     return other.profile == "rev" && other.properties["id"] == id
@@ -310,11 +310,11 @@ private struct Replay {
         guard subscriptions > 0 else { return }
         var missing: Set<String> = []
         var latest: [String: String] = [:]
-        // (One that was exchanged for a newer one between announcement and sending cannot be repeated.)
+        // (A revision that was replaced by a newer one between announcement and sending cannot be repeated.)
         for request in captured.serverRequests where request.profile == "rev" && request.properties["replacedRev"] == nil {
             if let id = request.properties["id"] { latest["\(name(request))/\(id)"] = request.properties["rev"] ?? "" }
         }
-        // Documents that the client changed later need not come as they were.
+        // Documents that the client changed later need not arrive as they were.
         let pushed = Set(captured.clientRequests.filter { $0.profile == "rev" }.compactMap { request in
             request.properties["id"].map { "\(name(request))/\($0)" }
         })
@@ -333,7 +333,7 @@ private struct Replay {
 }
 
 extension OutgoingRequest {
-    /// The same request again.
+    /// A copy of the same request.
     fileprivate init(_ request: IncomingRequest) {
         self.init(
             profile: request.profile, properties: request.properties, body: request.body, isCompressed: request.isCompressed,

@@ -4,7 +4,7 @@ import Glibc
 import NIOCore
 
 
-/// One message of a captured session, put together from its frames.
+/// A message from a captured session, put together from its frames.
 struct CapturedMessage {
     enum Kind {
         case request(IncomingRequest)
@@ -15,10 +15,10 @@ struct CapturedMessage {
     var kind: Kind
 }
 
-/// One captured connection: what real peers of the field said to each other.
+/// A captured connection: what real products said to each other.
 struct CapturedConnection {
     var messages: [CapturedMessage] = []
-    /// The server's replies by the number of the client's request, and the other way round.
+    /// The server's replies, by the number of the client's request, and the other way round.
     var repliesToClient: [UInt64: IncomingReply] = [:]
     var repliesToServer: [UInt64: IncomingReply] = [:]
 
@@ -53,7 +53,7 @@ enum Captures {
                 let name = withUnsafePointer(to: &entry.pointee.d_name) {
                     $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
                 }
-                // In these two a client breaks the framing, which BLIPTests look at.
+                // In these two a client breaks the framing, which BLIPTests cover.
                 if ["vv-probe-badcrc.jsonl", "vv-probe-skipped-msgno.jsonl"].contains(name) { continue }
                 if name.hasSuffix(".jsonl"), name.hasPrefix("tree-") || name.hasPrefix("vv-") { names.append(under + name) }
             }
@@ -83,12 +83,12 @@ enum Captures {
         return order.compactMap { decoders[$0]?.connection }
     }
 
-    /// A class because dictionaries do not hold what cannot be copied.
+    /// A class, because dictionaries cannot hold noncopyable values.
     private final class Decoder {
         var connection = CapturedConnection()
         private var atServer = BLIPConnection()
         private var atClient = BLIPConnection()
-        /// A connection takes only replies to what it sent, so each sends something in place of the captured requests.
+        /// A connection accepts only replies to requests of its own, so that each side sends placeholders for the captured requests.
         private var sentByServer: [RequestToken: UInt64] = [:]
         private var sentByClient: [RequestToken: UInt64] = [:]
 

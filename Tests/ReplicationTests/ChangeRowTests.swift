@@ -3,7 +3,7 @@ import Testing
 
 @testable import Replication
 
-/// Change lists and their replies, as the products of the field write them.
+/// Change lists and their replies, as real products write them.
 struct ChangeRowTests {
     private let limits = ReplicationLimits()
     private let id1 = "1-abcdef0000000000000000000000000000000001"
@@ -20,12 +20,12 @@ struct ChangeRowTests {
     func theCaughtUpMarker(_ text: String) throws { #expect(try changes(text).isEmpty) }
 
     @Test(arguments: ["{}", "1", "\"x\"", "[", "[1,]", "nul", "true"])
-    func whatIsNoListIsRefused(_ text: String) {
+    func somethingOtherThanAListIsRefused(_ text: String) {
         #expect(performing: { _ = try changes(text) }, throws: { ($0 as? MessageError)?.code == 400 })
         #expect(performing: { _ = try proposals(text) }, throws: { ($0 as? MessageError)?.code == 400 })
     }
 
-    /// A megabyte of them would be fifty as values.
+    /// A megabyte of text would take fifty as values.
     @Test func aListOfTooManyValuesIsRefusedBeforeItIsRead() {
         for text in ["[[\"d\",\"\(id1)\"\(String(repeating: ",1", count: 20_000))]]", "[\(String(repeating: "[],", count: 10_000))[]]", "{\"a\":[[[[\(String(repeating: "1,", count: 20_000))"] {
             for read in [{ _ = try changes($0) }, { _ = try proposals($0) }] as [(String) throws -> Void] {
@@ -37,7 +37,7 @@ struct ChangeRowTests {
         }
     }
 
-    @Test func anAnswerOfTooManyValuesIsNoAnswer() {
+    @Test func anAnswerOfTooManyValuesIsIgnored() {
         let many = "[[\"\(id1)\"]\(String(repeating: ",1", count: 20_000))]"
         #expect(ChangeRows.readChangesReply(Array(many.utf8), rows: 2) == [nil, nil])
         #expect(ChangeRows.readProposalReply(Array(many.utf8), rows: 2).map(\.status) == [500, 500])
@@ -110,7 +110,7 @@ struct ChangeRowTests {
         ChangeRows.readProposalReply(Array(text.utf8), rows: rows).map(\.status)
     }
 
-    /// The two defaults are opposite: a short reply wants everything proposed, and nothing of what was announced.
+    /// The two defaults are opposite: what a short reply leaves out is wanted if it was proposed, and not wanted if it was announced.
     @Test func shortReplies() {
         #expect(statuses("") == [0, 0, 0])
         #expect(statuses("[]") == [0, 0, 0])

@@ -5,7 +5,7 @@ import Interfaces
 import Replication
 import Testing
 
-/// A listener with a sync function: what peers may push, what they get, and what is taken from them.
+/// A listener with a sync function: what peers may push, what they get, and what is removed from them.
 @Suite(.timeLimit(.minutes(10)))
 struct ChannelTests {
     /// A hub whose documents are routed, with a listener for each of its users.
@@ -61,7 +61,7 @@ struct ChannelTests {
             #expect(status.error == nil)
             #expect(try await ids(device) == expected)
         }
-        // What the client asks for narrows it further, and never widens it.
+        // The channels that the client asks for narrow this further, and never widen it.
         for (asked, expected) in [(["blue"], []), (["red"], ["a", "c"]), (["red", "!"], ["a", "c", "d"]), (["*"], ["a", "c", "d"])] {
             let device = try TestDatabase("device")
             let status = await replicate(device, hub.hub("anna", ["red"]), .pull) { $0.only { $0.channels = asked } }
@@ -70,8 +70,8 @@ struct ChannelTests {
         }
     }
 
-    /// Each user has a checkpoint of its own at the hub.
-    @Test func anotherUserGetsWhatTheOneBeforeCouldNotSeeAndNothingCountsAsLost() async throws {
+    /// Each user has their own checkpoint at the hub.
+    @Test func aSecondUserGetsWhatTheFirstCouldNotSeeAndNothingCountsAsLost() async throws {
         let (hub, device) = (try await RoutedHub(), try TestDatabase("device"))
         try await hub.put("a", in: "red")
         try await hub.put("b", in: "blue")
@@ -81,7 +81,7 @@ struct ChannelTests {
             #expect(status.error == nil && status.wentBack == nil, "\(user): \(status)")
             #expect(try await ids(device) == expected, "\(user)")
         }
-        // The same login on a remote that is another one has lost it.
+        // With the same login at a different remote, the checkpoint counts as lost.
         let restored = try await RoutedHub()
         try await restored.put("a", in: "red")
         #expect(await replicate(device, restored.hub("anna", ["red"]), .pull) { $0.login = "user anna" }.wentBack != nil)
@@ -102,7 +102,7 @@ struct ChannelTests {
         let device = try TestDatabase("device")
         await replicate(device, hub.hub("anna", ["red"]), .pull)
         #expect(try await ids(device) == ["c"])
-        // An operator asks for it, or the plugin answers again: no new version, and yet a reason to ask again.
+        // An operator asks for it, or the plugin works again: the version is the same, and still there is a reason to ask again.
         hub.function.become("1", failing("b"))
         try await hub.database.wait { try await $0.database.statistics().map(\.unrouted) == [1] }
         await replicate(device, hub.hub("anna", ["red"]), .pull)
@@ -112,7 +112,7 @@ struct ChannelTests {
         #expect(left.map(\.0.text) == ["b"] && left.first?.1.error.contains("no channel for b") == true)
     }
 
-    @Test func aPrincipalsChannelsBindItAlsoWithoutASyncFunction() async throws {
+    @Test func aPrincipalIsLimitedToItsChannelsEvenWithoutASyncFunction() async throws {
         let database = try TestDatabase("hub")
         try await database.put("a", "{\"in\":[\"red\"]}")
         let hub = Hub(PassiveConfiguration(listener: "hub", database: database.database, principal: Principal(name: "anna", channels: ["red"])))
@@ -124,7 +124,7 @@ struct ChannelTests {
         #expect(try await ids(device) == ["a"])
     }
 
-    @Test func whatLeavesThePeersChannelsIsPurgedThereOnceAndAfterAResume() async throws {
+    @Test func aDocumentThatLeavesThePeersChannelsIsPurgedThereOnceEvenAfterAResume() async throws {
         let hub = try await RoutedHub()
         let anna = hub.hub("anna", ["red"])
         try await hub.put("a", in: "red")
@@ -151,7 +151,7 @@ struct ChannelTests {
         #expect(removed == ["a"])
         status = await replicator.run()
         #expect(status.error == nil && status.counts.total == 0)
-        // The body of the revision that took it away never left the hub.
+        // The body of the revision that removed it never left the hub.
         #expect(anna.counters.snapshot.pushed == 4)
     }
 
@@ -174,7 +174,7 @@ struct ChannelTests {
         #expect(try await ids(unpurged) == ["drop", "keep"])
     }
 
-    @Test func accessGivenByADocumentArrivesWhileConnectedAndGoesAgain() async throws {
+    @Test func accessGrantedByADocumentTakesEffectWhileConnectedAndEndsAgain() async throws {
         let hub = try await RoutedHub()
         try await hub.put("a", in: "red")
         try await hub.put("b", in: "blue")
@@ -188,14 +188,14 @@ struct ChannelTests {
         try await hub.put("c", in: "red")
         try await device.wait { try await self.ids($0) == ["a", "c", "card"] }
         await replicator.stop()
-        // It ends while the device is away.
+        // Access ends while the device is disconnected.
         try await hub.put("card", in: "red")
         let status = await replicate(device, hub.hub("anna"), .pull)
         #expect(status.error == nil)
         #expect(try await ids(device).isEmpty)
     }
 
-    @Test func aStoppedEventGoesOnWhereItWas() async throws {
+    @Test func aStoppedEventContinuesWhereItWas() async throws {
         let hub = try await RoutedHub()
         for index in 0..<10 { try await hub.put("d\(index)", in: "red") }
         let collection = try hub.database.collection()
@@ -282,7 +282,7 @@ struct ChannelTests {
         #expect(errors["broken"]?.code == 503)
         let collection = try hub.database.collection()
         #expect(try await hub.database.database.read { try $0.assignedChannels(collection, doc("mine")) } == ["red"])
-        // Somebody else's device changes it; then the owner's.
+        // Somebody else's device changes it, and then the owner's does.
         let other = try TestDatabase("other")
         await replicate(other, hub.hub("ben", ["red"]), .pull)
         try await other.put("mine", "{\"owner\":\"ben\"}")
@@ -294,7 +294,7 @@ struct ChannelTests {
         #expect(status.counts.pushed == 1)
         #expect(hub.function.questions.contains("mine+"))
         #expect(try await hub.database.database.read { try $0.assignedChannels(collection, doc("mine")) } == ["blue"])
-        // What failed comes again with the next run, when sync works.
+        // What failed is pushed again in the next run, when the sync function works.
         hub.function.become("2") { _, _ in .accepted(SyncAssignment(channels: ["mended"])) }
         await replicate(device, hub.hub("anna"), .push)
         #expect(try await hub.database.database.read { try $0.assignedChannels(collection, doc("broken")) } == ["mended"])
@@ -311,7 +311,7 @@ struct ChannelTests {
         #expect(try await ids(hub.database) == ["a"])
     }
 
-    @Test func whatSyncCannotRouteIsOutOfSightUntilItIsMended() async throws {
+    @Test func documentsThatSyncCannotRouteStayHiddenUntilItIsFixed() async throws {
         let hub = try await RoutedHub()
         let device = try TestDatabase("device")
         let replicator = Replicator(ReplicatorConfiguration(device, .pull, continuous: true), hub.hub("anna", ["red"]))
@@ -324,7 +324,7 @@ struct ChannelTests {
         await replicator.stop()
     }
 
-    @Test func blobsGoWithTheirDocumentsOnly() async throws {
+    @Test func blobsAreGivenOnlyWithTheirDocuments() async throws {
         let hub = try await RoutedHub()
         let digest = try await hub.database.blob(Array("secret".utf8))
         let blob = "{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":6}"

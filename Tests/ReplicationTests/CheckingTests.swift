@@ -7,10 +7,10 @@ import Testing
 
 @testable import Replication
 
-/// The look at bodies that came, which peers can make long.
+/// Checking the bodies that arrive, which peers can make long.
 @Suite(.timeLimit(.minutes(5)))
 struct CheckingTests {
-    /// Jobs in the order in which they came, once it was opened.
+    /// Runs jobs in the order in which they came, once it is opened.
     private final class OneThread: TaskExecutor {
         private let queue = DispatchQueue(label: "one thread")
         private let gate = DispatchSemaphore(value: 0)
@@ -36,7 +36,7 @@ struct CheckingTests {
         }
     }
 
-    @Test(arguments: [40_000, 100_000]) func aFewDocumentsDoNotWaitForAllThatAnotherPeerSent(bytes: Int) async throws {
+    @Test(arguments: [40_000, 100_000]) func aFewDocumentsDoNotWaitForEverythingAnotherPeerSent(bytes: Int) async throws {
         let (one, memory) = (OneThread(), MemoryBudget(limit: 64 << 20))
         let (many, few) = (UncheckedRevisions(revisions(200, bytes: bytes)), UncheckedRevisions(revisions(2, bytes: 100)))
         final class Ends: Sendable {
@@ -54,11 +54,11 @@ struct CheckingTests {
         #expect(ends.list.withLock { $0 } == ["2 of few", "200 of many"])
     }
 
-    @Test func whatWasNotLookedAtGoesWithItsConnection() async throws {
+    @Test func uncheckedDocumentsAreDroppedWithTheirConnection() async throws {
         let (one, memory) = (OneThread(), MemoryBudget(limit: 64 << 20))
         let batch = UncheckedRevisions(revisions(200, bytes: 40_000))
         let check = Task(executorPreference: one) { await RevisionChecking.check(batch, unusualKeys: true, memory).count }
-        // Its turn comes in the middle of the batch.
+        // The end comes in the middle of the batch.
         let end = Task(executorPreference: one) { batch.giveUp() }
         one.open()
         await end.value

@@ -6,7 +6,7 @@ import Synchronization
 import TestRandomness
 import Testing
 
-/// What is recorded of decided conflicts, whoever decided them, and resolvers that only watch.
+/// What is recorded about decided conflicts, whoever decided them, and about resolvers that only watch.
 @Suite(.timeLimit(.minutes(10)))
 struct ConflictHistoryTests {
     private func diverged(_ hub: Hub, _ a: TestDatabase, _ b: TestDatabase) async throws {
@@ -98,14 +98,14 @@ struct ConflictHistoryTests {
         #expect(entry.base?.revision.generation == 1)
         let found = context.withLock { $0 }
         #expect(found?.listener == "edge" && found?.replicator == nil && found?.direction == .pull)
-        // The peer gets what was decided as soon as it pulls, without a conflict of its own.
+        // The peer gets the decision as soon as it pulls, without a conflict of its own.
         let pulled = await replicate(a, hub, .pull) { $0.only { $0.resolver = TestResolver { _ in .local } } }
         #expect(pulled.error == nil && pulled.counts.resolved == 0)
         #expect(try await a.body("x") == "{\"at\":\"both\"}")
         #expect(try await a.contents() == b.contents())
     }
 
-    /// As Couchbase Lite does it; were both to decide, they might never agree.
+    /// As Couchbase Lite does it: if both decided, they might never agree.
     @Test func aPeerThatPullsAsWellDecidesItself() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await diverged(Hub(b), a, b)
@@ -130,7 +130,7 @@ struct ConflictHistoryTests {
         #expect(try await b.body("x") == "{\"at\":\"b\"}")
         let conflict = try #require(try await b.database.read { try $0.conflict(collection, doc("x")) })
         #expect(text(conflict.remote.body) == "{\"at\":\"a\"}" && conflict.remoteID == .pusher)
-        // Another page of the same list: a decider of the listener finds it, one of another replicator does not.
+        // It is on the list of the listener: a decider for the listener finds it there, and one for another replicator does not.
         let repaired = ConflictDecider(
             database: b.database, collection: collection, resolver: TestResolver { _ in .remote },
             context: PolicyContext(database: "b", collection: .default, direction: .pull, remote: ""), scope: .others(than: [RemoteID(7)]))
@@ -142,7 +142,7 @@ struct ConflictHistoryTests {
         #expect(try await b.body("x") == "{\"at\":\"a\"}")
     }
 
-    /// A third peer, which holds the side that lost, follows instead of deciding again: its side has more generations.
+    /// A third peer, which holds the losing side, follows instead of deciding again, because the decision has more generations.
     @Test func whatAListenerDecidedIsNotUndoneByOthers() async throws {
         let (a, b, c) = (try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c"))
         try await diverged(Hub(b), a, b)
@@ -158,7 +158,7 @@ struct ConflictHistoryTests {
         for database in [a, b, c] { #expect(try await database.body("x") == "{\"at\":\"a\"}") }
     }
 
-    /// Peers that push and pull in turns, so that the listener decides: all end up equal, whatever it decides.
+    /// Peers push and pull in turns, so that the listener decides: whatever it decides, all end up equal.
     @Test(arguments: [UInt64(21), 22, 23, 24, 25, 26])
     func pushesThatAreDecidedConverge(_ seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
@@ -234,7 +234,7 @@ struct ConflictHistoryTests {
                 switch conflict.id.text {
                 case "differs": .merged(Array("{\"at\":\"shadow\"}".utf8))
                 case "fails": .failed(PolicyFailure(plugin: "test-resolver", version: "1", kind: "plugin_timeout", message: "s.lua:4: slow"))
-                // Another way to the same document.
+                // The same document, written differently.
                 default: .merged(Array("{\"n\":1,\"at\":\"a\"}".utf8))
                 }
             }, database: a.database, counter: counter)
@@ -263,7 +263,7 @@ struct ConflictHistoryTests {
         #expect(findings["fails"]?.outcome == .failed && findings["fails"]?.candidate == "plugin_timeout: s.lua:4: slow")
     }
 
-    /// A shadow that never answers delays nobody, and what it could not look at is reported.
+    /// A shadow that never answers delays nobody, and the conflicts that it could not look at are reported.
     @Test func aShadowThatHangsHoldsNobodyUp() async throws {
         let (a, b) = (try TestDatabase("a") { $0.conflictHistory = 10_000 }, try TestDatabase("b"))
         let hub = Hub(b)
@@ -295,12 +295,12 @@ struct ConflictHistoryTests {
         let counts = try await a.database.read { try $0.conflictHistoryCounts() }
         #expect(counts.kept == 1_200 && counts.shadowSame + counts.shadowFailed == 1_200)
         #expect(counts.shadowFailed >= 100 && counts.shadowSame >= 1_000, "\(counts)")
-        // A document for which there is no room is not a failure of the shadow.
+        // Skipping a conflict for lack of room is counted with the failures, but is not a finding of the shadow's.
         #expect(counter.skipped.withLock { $0 } == counts.shadowFailed && counter.findings.withLock { $0.count } == counts.shadowSame)
     }
 }
 
-/// What a replicator told, in words.
+/// What a replicator reported, in words.
 private final class Collected: Sendable {
     private let all = Mutex([String]())
     var words: [String] { all.withLock { $0 } }
@@ -323,7 +323,7 @@ private struct ContextResolver: ConflictResolver {
     func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
 }
 
-/// Closed until somebody opens it.
+/// Keeps callers waiting until somebody opens it.
 private actor Gate {
     private var isOpen = false
     private var waiting: [CheckedContinuation<Void, Never>] = []

@@ -6,10 +6,10 @@ import TestRandomness
 import Testing
 import TestSupport
 
-/// Two edits of one document that know nothing of each other.
+/// Two edits of one document, made without knowledge of each other.
 @Suite(.timeLimit(.minutes(10)))
 struct ConflictTests {
-    /// Both have the document, both edited it.
+    /// Both have the document, and both have edited it.
     private func diverged(_ hub: Hub, _ a: TestDatabase, _ b: TestDatabase, local: String = "{\"at\":\"a\"}", remote: String = "{\"at\":\"b\"}") async throws {
         try await a.put("x", "{\"base\":true}")
         await replicate(a, hub)
@@ -72,7 +72,7 @@ struct ConflictTests {
         #expect(status.error == nil && status.counts.resolved == 0)
     }
 
-    /// The pull passed what the peer holds, and here it is gone: it is asked for by name.
+    /// The pull is past what the peer holds, and here it is gone, so that it has to be requested by name.
     @Test(arguments: [true, false])
     func aDocumentThatWasPurgedAndWrittenAnewMeetsThePeersAgain(_ isContinuous: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
@@ -86,8 +86,8 @@ struct ConflictTests {
         if isContinuous {
             let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub)
             await replicator.start()
-            try await eventually("both hold the same") { try await a.contents() == b.contents() }
-            try await eventually("the decision counts") { replicator.status.counts.resolved == 1 }
+            try await eventually("both have the same content") { try await a.contents() == b.contents() }
+            try await eventually("the decision is counted") { replicator.status.counts.resolved == 1 }
             await replicator.stop()
         } else {
             let status = await replicate(a, hub)
@@ -110,7 +110,7 @@ struct ConflictTests {
             #expect(text(conflict.base?.body) == "{\"base\":true}")
             return decision
         }
-        // One-shot: what was decided is pushed before the end.
+        // A one-shot run pushes the decision before it ends.
         let status = await replicate(a, hub) { $0.only { $0.resolver = resolver } }
         #expect(status.error == nil && status.counts.resolved == 1)
         for database in [a, b] {
@@ -144,7 +144,7 @@ struct ConflictTests {
         let pending = try await a.database.read { try $0.pendingConflicts(collection, limit: 10) }
         #expect(pending.count == 1 && pending.first?.plugin == "merge" && pending.first?.error.contains("attempt to index nil") == true)
 
-        // Other documents go on meanwhile.
+        // Other documents are replicated meanwhile.
         try await a.put("y", "{}")
         try await b.wait { try await $0.get("y") != nil }
 
@@ -194,7 +194,7 @@ struct ConflictTests {
         #expect(try await a.contents() == b.contents())
     }
 
-    /// A replicator that only pushes cannot see the other revision: the document is the only one that fails.
+    /// A replicator that only pushes cannot see the other revision: this one document fails.
     @Test func aPushOnlyReplicatorReportsTheConflict() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
@@ -205,7 +205,7 @@ struct ConflictTests {
         #expect(try await b.body("x") == "{\"at\":\"b\"}")
     }
 
-    /// Nothing is lost when several peers edit the same few documents for a while: all end up equal.
+    /// Several peers edit the same few documents for a while: nothing is lost, and all end up equal.
     @Test(arguments: [UInt64(11), 12, 13])
     func randomEditsConverge(_ seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
@@ -230,7 +230,7 @@ struct ConflictTests {
     }
 }
 
-/// Edits the document behind the resolver's back, the first time it is asked.
+/// Edits the document while deciding about it, the first time it is asked.
 private final class EditingResolver: ConflictResolver, Sendable {
     let pluginName = "editing"
     let version = "1"

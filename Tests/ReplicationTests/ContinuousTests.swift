@@ -4,7 +4,7 @@ import Interfaces
 import Replication
 import Testing
 
-/// Replicators that stay connected.
+/// Replication that stays connected.
 @Suite(.timeLimit(.minutes(10)))
 struct ContinuousTests {
     @Test func changesFlowBothWaysUntilStopped() async throws {
@@ -43,7 +43,7 @@ struct ContinuousTests {
         await replicator.stop()
     }
 
-    /// Every replica has what every other has, and then there is silence: no revision goes round for ever.
+    /// Every replica gets what every other has, and then there is silence: no revision goes round the ring for ever.
     @Test func aRingOfReplicatorsConvergesAndGoesIdle() async throws {
         let databases = [try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c")]
         let hubs = databases.map { Hub($0) }
@@ -66,7 +66,7 @@ struct ContinuousTests {
         }
         #expect(try await databases[0].contents() == databases[1].contents())
         #expect(try await databases[1].contents() == databases[2].contents())
-        // Each document was written at most once at each place where it was not made, and each edit once more.
+        // At each place where it was not made, each document was written at most once, and each edit once more.
         for database in databases {
             let last = try #require(try await database.database.statistics().first).lastSequence
             #expect(last <= 303 + 3)
@@ -142,7 +142,7 @@ struct ContinuousTests {
     }
 }
 
-/// When connections fail.
+/// What replicators do when connections fail.
 @Suite(.timeLimit(.minutes(10)))
 struct RetryingTests {
     private let refused = ReplicationError(network: .refused, message: "connection refused")
@@ -192,7 +192,7 @@ struct RetryingTests {
         #expect(oneShot.error?.publicCode == 10401 && oneShot.error?.remedy?.contains("password") == true)
     }
 
-    /// A secret was changed, and is wrong again: that is the second attempt, also where its delay is that of a first one.
+    /// A secret was changed and is still wrong: that counts as the second attempt, even though its delay is that of a first one.
     @Test func attemptsAreCountedOnAfterAChangeThatMayHelp() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.put("a", "{}")
@@ -210,7 +210,7 @@ struct RetryingTests {
         await replicator.stop()
     }
 
-    /// With the clock of this machine: without a word it would wait for a minute or more.
+    /// Uses this machine's clock: if it were not told, it would wait for a minute or more.
     @Test func oneThatWaitsGoesOnAtOnceWhenItIsTold() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.put("a", "{}")
@@ -262,7 +262,7 @@ struct RetryingTests {
         #expect(replicator.status.activity == .stopped)
     }
 
-    @Test("why a connection ended is said in words; what a peer's code means is not said of an end that was made here")
+    @Test("messages say why a connection ended; the meaning of a close code is mentioned only if the peer sent it")
     func sentences() {
         for (code, reason, isOurs, words) in [
             (4001, "", false, "the peer asks to come back later (4001)"), (4001, "restart", false, "the peer asks to come back later (4001): restart"),

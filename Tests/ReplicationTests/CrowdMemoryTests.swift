@@ -12,10 +12,10 @@ import Transport
 
 @testable import Replication
 
-/// What a crowd of peers has the agent do at the same time stays within the budget, although each of them has little of it.
+/// What a crowd of peers makes the agent do at the same time stays within the budget, even though each peer uses only a little of it.
 @Suite(.timeLimit(.minutes(10)))
 struct CrowdMemoryTests {
-    /// Requests to the store that come after this gate was made wait until it is opened.
+    /// Makes requests to the store wait that come after it was made, until it is opened.
     private final class Gate: Sendable {
         private let gate = DispatchSemaphore(value: 0)
         private let jobs: Int
@@ -44,7 +44,7 @@ struct CrowdMemoryTests {
         func open() { for _ in 0..<jobs { gate.signal() } }
     }
 
-    /// How requests were answered: codes of errors, 0 for what was done.
+    /// How requests were answered: error codes, or 0 for success.
     private final class Answers: Sendable {
         private let codes = Mutex<[Int: Int]>([:])
         func add(_ reply: IncomingReply?) { codes.withLock { $0[reply.map { $0.error?.code ?? 0 } ?? -1, default: 0] += 1 } }
@@ -52,7 +52,7 @@ struct CrowdMemoryTests {
         subscript(_ code: Int) -> Int { codes.withLock { $0[code, default: 0] } }
     }
 
-    /// A checkpoint of the largest size travels as some hundred bytes.
+    /// Compressed, a checkpoint of the maximum size is only a few hundred bytes.
     @Test func checkpointsThatWaitToBeStored() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 8 << 20)
@@ -68,14 +68,14 @@ struct CrowdMemoryTests {
                     group.addTask { answers.add(await peer.ask("setCheckpoint", [("client", "cp-\(number)-\(each)"), ("rev", "")], body, compressed: true)) }
                 }
             }
-            try await eventually("some are refused") { answers[503] > 0 }
+            try await eventually("some requests are refused") { answers[503] > 0 }
             #expect(await honest.ask("getCheckpoint", [("client", "mine")])?.error?.code == 404)
             let saved = Task { await honest.ask("setCheckpoint", [("client", "mine"), ("rev", "")], "{\"local\":1}") }
             gate.open()
             #expect(await saved.value.map { $0.error == nil } == true)
             try await group.waitForAll()
         }
-        // All of them would hold 50 MB. Some are refused, and some of those who have not ended a message of that size have to go.
+        // All of them would hold 50 MB. Some are refused, and some connections with an unfinished message of that size are closed.
         #expect(memory.takeHighest() <= memory.limit + memory.limit / 10)
         #expect(answers[0] > 0 && answers[503] > 200 && answers[0] + answers[503] + answers[-1] == 400, "\(answers.all)")
     }
@@ -88,7 +88,7 @@ struct CrowdMemoryTests {
         }
     }
 
-    /// What is read for an answer is here before its connection has its turn.
+    /// What is read for an answer is in memory before its connection gets its turn.
     @Test func anAnswerIsReadWhenThereIsRoomForIt() async throws {
         let database = try TestDatabase("hub")
         try await put(checkpoint: "large", bytes: 120_000, database)
@@ -103,12 +103,12 @@ struct CrowdMemoryTests {
         #expect(await honest.ask("getCheckpoint", [("client", "small")])?.body.readableBytes ?? 0 > 100)
         let error = await refused?.error
         #expect(error?.code == 503 && error?.message.contains("limits.memory") == true, "\(String(describing: error))")
-        // The refusal ends nothing, and what waits goes on when there is room.
+        // The refusal ends nothing else, and what waits continues when there is room.
         async let answered = greedy.ask("getCheckpoint", [("client", "large")])
         #expect(await honest.ask("getCheckpoint", [("client", "small")])?.error == nil)
         _ = others.hold(0, owedByPeer: 0)
         #expect(await answered?.body.readableBytes ?? 0 > 120_000)
-        try await eventually("nothing is kept for it") { memory.reserved == 0 }
+        try await eventually("no memory is reserved for it any more") { memory.reserved == 0 }
         #expect(memory.highestReserved >= 120_000)
     }
 
@@ -131,14 +131,14 @@ struct CrowdMemoryTests {
         gate.open()
         try await eventually("answers are read") { memory.highestReserved > 120_000 }
         #expect(await honest.ask("getCheckpoint", [("client", "small")])?.error == nil)
-        try await eventually("all are read, or refused") { memory.reserved == 0 }
-        // All of the first answers would hold 44 MB. What those hold who have to go counts until they have gone.
+        try await eventually("all answers are read or refused") { memory.reserved == 0 }
+        // All of the first answers would hold 44 MB. What an evicted connection holds counts until it is gone.
         let highest = memory.takeHighest()
         #expect(memory.highestReserved <= memory.workLimit && highest <= memory.limit + memory.limit / 2, "\(highest) of \(memory.limit)")
         for peer in crowd { peer.close() }
     }
 
-    /// Rows are twenty times their text.
+    /// In memory, rows take twenty times the size of their text.
     @Test func listsThatTheStoreIsAskedAbout() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 16 << 20)
@@ -152,18 +152,18 @@ struct CrowdMemoryTests {
                 let peer = try await Peer(hub.connect())
                 for _ in 0..<2 { group.addTask { answers.add(await peer.ask("proposeChanges", [], list, compressed: true)) } }
             }
-            try await eventually("as many are read as may be") { memory.isShort }
+            try await eventually("as many lists are read as there is room for") { memory.isShort }
             let proposed = Task { await honest.ask("proposeChanges", [], "[[\"mine\",\"1-aa\"]]") }
             gate.open()
             #expect(await proposed.value.map { $0.error == nil } == true)
             try await group.waitForAll()
         }
-        // All of them would hold 25 MB at once, on top of 11 MB for forty connections that compress.
+        // All of them together would hold 25 MB, on top of 11 MB for forty connections with compression.
         #expect(memory.takeHighest() <= memory.limit + memory.limit / 10)
         #expect(answers[0] >= 10 && answers[0] + answers[503] == 80, "\(answers.all)")
     }
 
-    /// Others may have come between.
+    /// Others may have taken room between the request and the reading.
     @Test func aPageIsAsLargeAsThereIsRoomWhenItIsRead() async throws {
         let database = try TestDatabase("hub")
         for number in 0..<20 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
@@ -172,7 +172,7 @@ struct CrowdMemoryTests {
         let gate = await Gate.readers(database)
         let peer = Peer(client) { _ in nil }
         #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
-        try await eventually("it is to be read") { await session.readsAPage }
+        try await eventually("a page is due to be read") { await session.readsAPage }
         let others = memory.share { _ in }
         _ = others.hold(memory.limit / 4 * 3, owedByPeer: 0)
         gate.open()
@@ -183,7 +183,7 @@ struct CrowdMemoryTests {
         peer.close()
     }
 
-    /// What was read for two hundred peers is here before the first of them counts it.
+    /// Otherwise pages for two hundred peers could be in memory before the first peer counts its own.
     @Test func aPageIsTakenFromTheBudgetBeforeItIsRead() async throws {
         let database = try TestDatabase("hub")
         for number in 0..<20 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
@@ -192,16 +192,16 @@ struct CrowdMemoryTests {
         #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
         for await request in peer.requests where request.profile == "changes" { break }
         #expect(memory.highestReserved >= StoreLimits.maxBodyBytesPerRead)
-        try await eventually("it is counted, and no more") { memory.reserved == 0 && memory.used >= 1_000_000 }
+        try await eventually("the page is counted, and nothing else is reserved") { memory.reserved == 0 && memory.used >= 1_000_000 }
         peer.close()
     }
 
-    /// A message holds a body and a history once more: all that a peer wants of a list, and does not read, would be made in one turn.
+    /// A message holds another copy of the body and history: for a peer that wants a whole list and then does not read, all of them would be made in one turn.
     @Test("while memory is short, messages are made as the peer accepts them, otherwise all of a list at once", arguments: [true, false])
     func whileMemoryIsShortMessagesAreMadeAsThePeerTakesThem(_ isShort: Bool) async throws {
         let database = try TestDatabase("hub")
         for number in 0..<60 {
-            // It does not compress well, and nothing of it is in the document before.
+            // The text does not compress well, and shares nothing with the previous document.
             let text = (0..<1_200).map { _ in String(UInt64.random(in: 0 ... .max), radix: 36) }.joined()
             try await database.put("doc-\(number)", "{\"text\":\"\(text)\",\"n\":\(number)}")
         }
@@ -220,14 +220,14 @@ struct CrowdMemoryTests {
         #expect(memory.isShort == isShort)
         client.executionContext.execute { client.setReading(false) }
         peer.reply(to: try #require(list), OutgoingReply(json: "[" + Array(repeating: "[]", count: 60).joined(separator: ",") + "]"))
-        try await eventually("all are to be sent") { await session.revisionsOnTheirWay == 60 }
-        // What the socket takes is gone, 128 KB at most; of the rest there is one message at a time, not 900 KB of them.
-        try await eventually("as many are messages as may be") {
+        try await eventually("all revisions are due to be sent") { await session.revisionsOnTheirWay == 60 }
+        // The socket takes 128 KB at most; of the rest there is one message at a time, and not 900 KB of messages.
+        try await eventually("as many messages have been made as are allowed") {
             let (made, waiting) = await (session.bytesOfMessagesMade, session.revisionsNotMade)
             return isShort ? waiting >= 30 : made > 500_000 && waiting == 0
         }
         #expect(await session.bytesOfMessagesMade < (isShort ? 40_000 : 1 << 20))
-        // The others are made as it reads, also while memory is short.
+        // The others are made as it reads, even while memory is short.
         client.executionContext.execute { client.setReading(true) }
         var arrived: Set<String> = []
         for await request in peer.requests where request.profile == "rev" {
@@ -235,11 +235,11 @@ struct CrowdMemoryTests {
             if arrived.count == 60 { break }
         }
         #expect(arrived.count == 60)
-        try await eventually("all are acknowledged") { await session.revisionsOnTheirWay == 0 }
+        try await eventually("all revisions are acknowledged") { await session.revisionsOnTheirWay == 0 }
         peer.close()
     }
 
-    /// A small frame may become megabytes, while memory of connections that have to go is still held. If nothing is released, nobody waits for ever.
+    /// A small frame may turn into megabytes while evicted connections still hold memory. Even if nothing is released, nobody waits for ever.
     @Test("while the budget is used up no frame is processed until some time has passed", arguments: [true, false])
     func usedUp(endsBeforeLong: Bool) async throws {
         let database = try TestDatabase("hub")
@@ -249,14 +249,14 @@ struct CrowdMemoryTests {
         let others = memory.share { _ in }
         _ = others.hold(memory.limit + 1, owedByPeer: 0)
         async let answer = peer.ask("getCheckpoint", [("client", "cp")])
-        try await eventually("it waits") { await session.waitsWithFrames }
+        try await eventually("the session waits with its frames") { await session.waitsWithFrames }
         if endsBeforeLong { _ = others.hold(0, owedByPeer: 0) }
         #expect(await answer != nil)
         withExtendedLifetime(others) {}
         peer.close()
     }
 
-    /// Nine thousand names come as some hundred kilobytes.
+    /// Nine thousand names arrive as a few hundred kilobytes.
     @Test func namesOfBlobsWaitForRoomAndAreNamesUntilTheirTurn() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 16 << 20)
@@ -267,12 +267,12 @@ struct CrowdMemoryTests {
         let others = memory.share { _ in }
         _ = others.hold(memory.limit - before - (3 << 20), owedByPeer: 0)
         peer.send(peer.request("rev", [("collection", "0"), ("id", "many"), ("rev", "1-aa"), ("history", "")], HeldMemoryTests.naming(9_000)))
-        try await eventually("it is looked at") { await session.looksAtRevisions }
+        try await eventually("the session looks at the revision") { await session.looksAtRevisions }
         _ = others.hold(0, owedByPeer: 0)
         for await request in peer.requests where request.profile == "getAttachment" { break }
         #expect(memory.takeHighest() <= memory.limit)
-        // What is fetched would hold six megabytes more.
-        try await eventually("what was taken for them is given back") { memory.reserved == 0 && memory.used - before < 5 << 20 }
+        // If all were fetched at once, they would hold six megabytes more.
+        try await eventually("the memory reserved for the names is given back") { memory.reserved == 0 && memory.used - before < 5 << 20 }
         #expect(memory.used - before > 9_000 * HeldBytes.reference)
         peer.close()
     }
@@ -292,7 +292,7 @@ struct CrowdMemoryTests {
         peer.close()
     }
 
-    /// Another subscription takes the place of one whose documents were wanted.
+    /// Another subscription replaces one whose documents were wanted.
     @Test func whatWaitsForItsMessageGoesWithItsPush() {
         var outgoing = OutgoingRevisions()
         for number in 0..<6 {
@@ -303,7 +303,7 @@ struct CrowdMemoryTests {
         #expect(outgoing.bytes == 300 && outgoing.count == 3)
         #expect([1, 3, 5].allSatisfy { outgoing.next()?.document.sequence == $0 })
         #expect(outgoing.next()?.document.sequence == nil && outgoing.bytes == 0 && outgoing.count == 0)
-        // Peers that have gone take no room, however long this continues.
+        // Peers that are gone take no room, however long this continues.
         for number in 0..<10_000 {
             outgoing.append(.init(slot: 0, generation: 1, document: outgoingDocument(number), delta: nil))
             if number > 0 { #expect(outgoing.next()?.document.sequence == SequenceNumber(number - 1)) }
@@ -313,7 +313,7 @@ struct CrowdMemoryTests {
 
     private func outgoingDocument(_ number: Int) -> OutgoingDocument { OutgoingDocument(sequence: SequenceNumber(number), id: doc("a"), version: rev("1-aa")) }
 
-    /// Its peer takes nothing, CLOSE neither.
+    /// A transport whose peer takes nothing, not even CLOSE.
     private final class StuckTransport: MessageTransport {
         let inner: InMemoryTransport
         init(_ inner: InMemoryTransport) { self.inner = inner }
@@ -340,7 +340,7 @@ struct CrowdMemoryTests {
         await session.start()
         await session.stop()
         #expect(memory.used == 200_000)
-        // Nobody else owes anything.
+        // No other connection owes anything.
         let others = memory.share { _ in }
         _ = others.hold(memory.limit, owedByPeer: 0)
         try await eventually("the connection is dropped") { memory.used == memory.limit }
@@ -349,7 +349,7 @@ struct CrowdMemoryTests {
         client.drop()
     }
 
-    /// What the socket has not taken would stay until time is up for CLOSE, and count nowhere.
+    /// Otherwise what the socket has not taken would stay until CLOSE times out, and would not be counted anywhere.
     @Test func aPeerThatHasToGoAndReadsNothingIsDropped() async throws {
         let database = try TestDatabase("hub")
         let body = Array("{\"text\":\"\(String(repeating: "x", count: 110_000))\"}".utf8)
@@ -362,7 +362,7 @@ struct CrowdMemoryTests {
         let peer = Peer(client)
         client.executionContext.execute { client.setReading(false) }
         peer.send(peer.request("getCheckpoint", [("client", "cp")]))
-        try await eventually("the reply lies at the socket") { memory.used > 120_000 }
+        try await eventually("the reply is waiting in the socket") { memory.used > 120_000 }
         session.later { $0.accounts.stand(.evicted) }
         for await end in peer.end { #expect(end.code == 1006) }
     }

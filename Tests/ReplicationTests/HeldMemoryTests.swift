@@ -11,7 +11,7 @@ import Transport
 
 @testable import Replication
 
-/// What a message of a peer holds, and what is said of it to the budget.
+/// What a peer's message holds in memory, and what the budget is told about it.
 @Suite(.timeLimit(.minutes(5)))
 struct HeldMemoryTests {
     private func request(_ properties: [(String, String)], _ body: String) throws -> IncomingRequest {
@@ -35,10 +35,10 @@ struct HeldMemoryTests {
         let history = (1...1_000).reversed().map { "\($0)-\(digest)" }.joined(separator: ",")
         let long = try revision([("id", "a"), ("rev", "1001-\(digest)"), ("history", history)], "{}")
         #expect(long.history.count == 1_000 && long.bytes > history.utf8.count && long.bytes < history.utf8.count + 4_096, "\(long.bytes)")
-        // What has no use here is not kept.
+        // Properties that have no use here are not kept.
         let idle = try revision([("id", "a"), ("rev", "1-aa"), ("x", String(repeating: "y", count: 90_000))], "{}")
         #expect(idle.bytes < 2_048, "\(idle.bytes)")
-        // A body that is a part of something larger costs what it keeps alive.
+        // A body that is part of a larger buffer costs what it keeps alive.
         var part = idle
         part.body = try #require(ByteBuffer(repeating: 0x20, count: 1 << 20).getSlice(at: 0, length: 2))
         #expect(part.bytes > 1 << 20)
@@ -51,7 +51,7 @@ struct HeldMemoryTests {
         #expect(pull.last.contains { if case .readList = $0 { true } else { false } } && pull.machine.bufferedBytes >= 1 << 20)
         let rows = (0..<100).map { RowResult.row(ProposedRow(id: doc("document-number-\($0)"), revision: rev("1-aa"), parent: nil, bodySize: 1)) }
         pull.on(.listRead(.success(.proposed(rows))))
-        // The text is gone, the rows are here.
+        // The text is gone, and the rows remain.
         #expect((100 * 500..<1 << 18).contains(pull.machine.bufferedBytes), "\(pull.machine.bufferedBytes)")
         pull.on(.proposalsChecked(rows.map { _ in .have }))
         #expect(pull.machine.bufferedBytes == 0)
@@ -70,12 +70,12 @@ struct HeldMemoryTests {
         #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")], ids(20_000))?.error == nil)
         #expect(await peer.isAlive())
         #expect(memory.used - idle >= 20_000 * 48, "\(memory.used - idle)")
-        // Its values took many times the text while it was read.
+        // While the text was read, its values took many times its size.
         #expect(memory.highestReserved > 20_000 * 128)
         try await eventually("the first page is read") { memory.reserved == 0 }
         #expect(await peer.ask("unsubChanges", [("collection", "0")])?.error == nil)
         #expect(await peer.isAlive())
-        try await eventually("nothing of it is left") { memory.used - idle < 200_000 }
+        try await eventually("nothing is held for the subscription any more") { memory.used - idle < 200_000 }
         let small = try await Peer(MemoryHub(database: database, memory: MemoryBudget(limit: 3 << 20)).connect())
         await small.begin()
         let refusal = await small.ask("subChanges", [("collection", "0")], ids(20_000))?.error
@@ -94,7 +94,7 @@ struct HeldMemoryTests {
         #expect(await peer.isAlive())
     }
 
-    /// A body with reserved keys is decoded completely: a megabyte of numbers would be sixty.
+    /// A body with reserved keys is decoded completely: a megabyte of numbers would become sixty.
     @Test func aLargeBodyWithReservedKeysHasItsShareOfTheBudget() async throws {
         func outcome(_ body: String, _ memory: MemoryBudget) async -> Int? {
             var revision = received(1, "a")
@@ -110,12 +110,12 @@ struct HeldMemoryTests {
         #expect(await outcome("{\"_id\":\"a\",\"n\":\(numbers)}", memory) == nil)
         #expect(memory.highestReserved >= 100_000 * 100 && memory.reserved == 0)
         #expect(await outcome("{\"_id\":\"a\",\"n\":\(numbers)}", MemoryBudget(limit: 4 << 20)) == 413)
-        // Without such keys nothing is made of it, however little memory there is; and blobs are found all the same.
+        // Without such keys it is not decoded, however little memory there is, and blobs are found all the same.
         #expect(await outcome("{\"n\":\(numbers)}", MemoryBudget(limit: 64 << 10)) == nil)
         var revision = received(1, "a")
         revision.body = ByteBuffer(string: "{\"n\":\(numbers),\"b\":{\"@type\":\"blob\",\"digest\":\"\(digest(7).text)\"}}")
         guard case .checked(let checked)? = await RevisionChecking.check(UncheckedRevisions([revision]), unusualKeys: true, MemoryBudget(limit: 64 << 10)).first else {
-            Issue.record("it was refused")
+            Issue.record("the revision was refused")
             return
         }
         #expect(checked.blobs.map(\.digest) == [digest(7)])
@@ -142,18 +142,18 @@ struct HeldMemoryTests {
     @Test func theNamesOfManyBlobsAreAskedForBeforeTheyAreFound() async throws {
         let (memory, found) = (MemoryBudget(limit: 64 << 20), Found())
         guard case (.checked(let checked)?, let bytes) = await check(Self.naming(5_000), memory, found) else {
-            Issue.record("it was refused")
+            Issue.record("the revision was refused")
             return
         }
         #expect(checked.blobs.count == 5_000 && bytes >= 5_000 * (HeldBytes.reference + HeldBytes.named))
-        // What was taken for them is kept until they are counted.
+        // The memory that was reserved for them stays reserved until they are counted.
         #expect(found.rooms.withLock { $0.map(\.bytes) } == [bytes] && memory.reserved >= bytes)
         found.rooms.withLock { $0 = [] }
         #expect(memory.reserved == 0)
-        // A few need no question.
+        // For a few no memory has to be requested.
         let none = MemoryBudget(limit: 1_000)
         guard case (.checked(let few)?, 0) = await check(Self.naming(30), none, found) else {
-            Issue.record("it was refused")
+            Issue.record("the revision was refused")
             return
         }
         #expect(few.blobs.count == 30)
@@ -164,7 +164,7 @@ struct HeldMemoryTests {
         let others = memory.share { _ in }
         _ = others.hold(15 << 20, owedByPeer: 0)
         guard case (.refused(_, let error)?, 0) = await check(Self.naming(9_000), memory, found) else {
-            Issue.record("it was taken")
+            Issue.record("the revision was accepted")
             return
         }
         #expect(error.code == 503 && error.isTransient && error.message.contains("limits.memory (16777216) has no room now"), "\(error)")
@@ -175,7 +175,7 @@ struct HeldMemoryTests {
         debtor.share.withLock { $0 = share }
         _ = share.hold(15 << 20, owedByPeer: 15 << 20)
         guard case (.checked(let checked)?, _) = await check(Self.naming(9_000), memory, found) else {
-            Issue.record("it was refused")
+            Issue.record("the revision was refused")
             return
         }
         #expect(checked.blobs.count == 9_000 && memory.takeHighest() <= memory.limit)
@@ -195,7 +195,7 @@ struct HeldMemoryTests {
         let (status, words) = await pull(8 << 20)
         #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")
         #expect(words?.contains("document large has ") == true && words?.contains("this agent's limits.memory (8388608)") == true, "\(words ?? "")")
-        // The checkpoint is past it. With more memory it is requested by itself, and once.
+        // The checkpoint is past it. With more memory it is requested separately, and only once.
         for (memory, pulled) in [(8 << 20, 0), (4 << 20, 0), (64 << 20, 1), (128 << 20, 0)] as [(Int, UInt64)] {
             let status = await pull(memory).0
             #expect(status.error == nil && status.counts.pulled == pulled && status.counts.total == pulled && status.counts.failed == 0, "\(memory): \(status)")
@@ -203,7 +203,7 @@ struct HeldMemoryTests {
         #expect(try await a.contents() == b.contents())
     }
 
-    /// What the remote does not have any more is not asked for again.
+    /// What the remote no longer has is not requested again.
     @Test func whatWasTooLargeAndIsGone() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await b.put("large", "{\"text\":\"\(String(repeating: "x", count: 6 << 20))\"}")
@@ -222,10 +222,10 @@ struct HeldMemoryTests {
         #expect(await pull(128 << 20).connections == 1)
     }
 
-    /// The memory is this agent's, and the remedy is here.
+    /// It is this agent's memory that is short, and so the remedy is on this side.
     @Test func aReplicatorWhoseSessionHasToEndSaysWhoseMemoryItIs() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
-        // Text that does not become a few frames by compression.
+        // Text that compression does not reduce to a few frames.
         var (state, text) = (UInt64(7), [UInt8]())
         for _ in 0..<(3 << 20) {
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
@@ -244,7 +244,7 @@ struct HeldMemoryTests {
         #expect(error?.message.hasPrefix("this agent's limits.memory (8388608 bytes)") == true, "\(String(describing: error))")
     }
 
-    /// It is read as values for it, which is not done where the connection runs.
+    /// This takes decoding the document, which is not done on the connection's event loop.
     @Test func aLargeDocumentTravelsWithTheNamesOfItsBlobs() async throws {
         let database = try TestDatabase("hub")
         let text = String(repeating: "x", count: 100_000)
@@ -262,7 +262,7 @@ struct HeldMemoryTests {
         #expect(memory.highestReserved > 100_000)
     }
 
-    /// Thousands of small messages, or a few that compress well, come with one read of the socket.
+    /// Thousands of small messages, or a few that compress well, can arrive with one read of the socket.
     @Test(arguments: [false, true]) func aCrowdOfMessagesDoesNotHoldUpTheEventLoop(isClosedAfter: Bool) async throws {
         let database = try TestDatabase("hub")
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
@@ -281,7 +281,7 @@ struct HeldMemoryTests {
             while let frame = blip.nextFrame() { made.append(frame) }
         }
         let frames = made
-        // All in one turn of the event loop, and what others have to do there right behind it.
+        // All of it is in one turn of the event loop, with work for others right behind it.
         let (first, seen) = AsyncStream.makeStream(of: (left: Int, turns: Int).self)
         session.context.execute {
             session.received(frames)
@@ -295,7 +295,7 @@ struct HeldMemoryTests {
         }
         var looks: [(left: Int, turns: Int)] = []
         for await look in first { looks.append(look) }
-        // 800 bytes or so each, and twenty in a turn; the loop may take two of those turns between two looks.
+        // Each has about 800 bytes, and twenty are handled in a turn; the loop may take two of those turns between two looks.
         #expect(looks.first?.left == 1 && looks.last.map { $0.turns >= 15 } == true, "\(looks)")
         if isClosedAfter { return }
         let collection = try database.collection()

@@ -12,7 +12,7 @@ import Transport
 
 @testable import Replication
 
-/// What peers make the agent hold stays within one budget.
+/// All that peers make the agent hold stays within one budget.
 @Suite(.timeLimit(.minutes(10)))
 struct MemoryTests {
     private func connect(_ database: TestDatabase, _ memory: MemoryBudget, _ receiver: any MessageReceiver) async -> InMemoryTransport {
@@ -57,7 +57,7 @@ struct MemoryTests {
             let transport = await connect(b, memory, peer)
             transport.executionContext.execute { transport.write(frames) }
             hostile.append((peer, transport))
-            // A connection that has to go for it goes within a few turns, however busy the machine is.
+            // A connection that is evicted for it is gone within a few turns, however busy the machine is.
             for _ in 0..<4 { try await loopsTakeATurn() }
             highest.withLock { $0 = max($0, memory.used) }
         }
@@ -70,11 +70,11 @@ struct MemoryTests {
         for (_, transport) in hostile { transport.drop() }
         var codes: [UInt16: Int] = [:]
         for (peer, _) in hostile { for await code in peer.end { codes[code, default: 0] += 1 } }
-        // Some had to go, with a code that says to come back later.
+        // Some were evicted, with a close code that tells them to come back later.
         #expect(codes[4001, default: 0] > 0)
     }
 
-    /// Each of them could use a quarter of a megabyte for what it is sent.
+    /// What each of them is sent could take a quarter of a megabyte.
     @Test func manyFollowersThatAreToldAtOnceStayWithinTheBudget() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 4 << 20)
@@ -106,19 +106,19 @@ struct MemoryTests {
                 let rows = json(request.body)?.asArray?.count ?? 0
                 return OutgoingReply(json: "[" + Array(repeating: "[]", count: rows).joined(separator: ",") + "]")
             }
-            // One that had to go before it could ask is one of the forty as well.
+            // One that is evicted before it can ask counts among the forty as well.
             liar.send(liar.request("subChanges", [("continuous", "true")]))
             liars.append(liar)
         }
         let status = await Replicator(ReplicatorConfiguration(a, .pull), listener).run()
         highest.withLock { $0 = max($0, memory.used) }
         #expect(status.error == nil && status.counts.pulled == 40)
-        // All of them would hold 160 MB. What is being read for some of them when the others reach the limit comes on top.
+        // All of them together would hold 160 MB. What is being read for some of them when the others reach the limit comes on top.
         #expect(highest.withLock { $0 } <= memory.limit + 4 << 20)
         for liar in liars { liar.close() }
     }
 
-    /// Subscribes, and answers nothing that it is offered; it does not even close.
+    /// The peer subscribes and answers none of what it is offered; it does not even close.
     @Test func aPeerThatHasToGoKeepsNoDocumentsInMemory() async throws {
         let database = try TestDatabase("hub")
         for number in 0..<8 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
@@ -128,11 +128,11 @@ struct MemoryTests {
         for await request in peer.requests where request.profile == "changes" { break }
         #expect(await session.bytesOnTheirWayOut > 800_000)
         session.later { $0.accounts.stand(.evicted) }
-        try await eventually("nothing is on its way out") { await session.bytesOnTheirWayOut == 0 }
+        try await eventually("nothing is on its way to the peer") { await session.bytesOnTheirWayOut == 0 }
         client.drop()
     }
 
-    /// A peer that connects, leaves work for the store and goes, again and again, would fill the memory with work that nobody accounts for.
+    /// Otherwise a peer that connects, leaves work for the store and disconnects, again and again, could fill the memory with work that is not counted.
     @Test func whatAPeerLeftToTheStoreCountsUntilItIsStored() async throws {
         let (database, memory, length) = (try TestDatabase("hub"), MemoryBudget(limit: 64 << 20), 1_000_000)
         let (gate, isHeld) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -144,18 +144,18 @@ struct MemoryTests {
         await peer.begin()
         let body = "{\"text\":\"\(String(repeating: "x", count: length))\"}"
         peer.send(peer.request("rev", [("collection", "0"), ("id", "large"), ("rev", "1-aa"), ("history", "")], body))
-        // Reserved for the store, which makes a row of it.
-        try await eventually("it is for the store") { memory.reserved >= 2 * length }
+        // Reserved for the store, which makes a row from it.
+        try await eventually("memory is reserved for the store") { memory.reserved >= 2 * length }
         let before = memory.used
         peer.close()
         try await eventually("the session has ended") { memory.used < before }
         #expect(memory.used >= 3 * length)
         gate.signal()
-        try await eventually("it is stored") { memory.used == 0 }
+        try await eventually("the document is stored") { memory.used == 0 }
         #expect(try await database.get("large") != nil)
     }
 
-    /// Forty kilobytes of zlib's for an hour are no debt: who makes us hold a message goes.
+    /// Forty kilobytes for zlib are not held against a peer, even after an hour: the one that makes us hold a message is evicted.
     @Test func anIdlePeerDoesNotGoForAnother() async throws {
         let database = try TestDatabase("hub")
         let clock = MemoryBudgetTests.HandClock()
@@ -167,7 +167,7 @@ struct MemoryTests {
         clock.go(3_600)
         let guilty = Hostile()
         let transport = await connect(database, memory, guilty)
-        // More of one message is not sent before the first part of it is acknowledged.
+        // The rest of a message is not sent before its first part is acknowledged.
         var blip = BLIPConnection(compressionLevel: 0)
         for _ in 0..<10 { blip.send(OutgoingRequest(profile: "proposeChanges", body: ByteBuffer(repeating: 0x20, count: 400_000))) }
         var frames: [ByteBuffer] = []
@@ -177,7 +177,7 @@ struct MemoryTests {
         #expect(await idle.ask("getCheckpoint", [("client", "alive?")])?.error?.code == 404)
     }
 
-    /// A delta of twenty bytes makes a body of 400 KB, which is there a few times meanwhile: within the budget, and whole bodies where there is no room.
+    /// A delta of twenty bytes makes a body of 400 KB, of which there are several copies at a time. They fit the budget, and where they do not, whole bodies are sent.
     @Test func deltasAreAppliedWithinTheBudget() async throws {
         let database = try TestDatabase("hub")
         let body = "{\"a\":[\(Array(repeating: "1", count: 200_000).joined(separator: ","))]}"
@@ -204,11 +204,11 @@ struct MemoryTests {
             for await error in group { #expect(error == nil) }
         }
         #expect(memory.highestReserved >= 8 * 400_000 && memory.highestReserved <= memory.limit / 2)
-        // All is given back.
+        // All of it is given back.
         #expect(await memory.reserve(memory.limit / 2) != nil)
     }
 
-    /// A received delta is decoded completely, and memory is requested for that; its base is not decoded.
+    /// A received delta is decoded completely, and memory is reserved for that; its base is not decoded.
     @Test func aDeltaCostsItsValuesAndItsBaseAFewTimesItsText() {
         let limits = ReplicationLimits()
         let numbers = "[\(Array(repeating: "1", count: 50_000).joined(separator: ","))]"
@@ -217,7 +217,7 @@ struct MemoryTests {
         #expect((8_000_000..<8_002_000).contains(small), "\(small)")
         let large = DeltaBatch.Other.delta(ByteBuffer(string: "{\"a\":[\(numbers)]}")).memory(with: base, limits)
         #expect(large > small + 50_000 * 100, "\(large)")
-        // To make one, both are.
+        // To make a delta, both bodies are decoded.
         let made = DeltaBatch.Other.body(Array("{\"a\":\(numbers)}".utf8)).memory(with: BaseLookUp.Size(bytes: 100, values: 12_345_678), limits)
         #expect(made > 12_345_678 + 50_000 * 100, "\(made)")
     }
@@ -227,7 +227,7 @@ struct MemoryTests {
         var message: String
     }
 
-    /// 2,000 questions with an answer of a megabyte each, none of which is read.
+    /// 2,000 requests whose answers have a megabyte each, none of which is read.
     @Test func repliesThatNobodyReadsAreNotMade() async throws {
         let b = try TestDatabase("b")
         let large = Array("{\"text\":\"\(String(repeating: "x", count: 1_000_000))\"}".utf8)
@@ -249,7 +249,7 @@ struct MemoryTests {
             transport.setReading(false)
             transport.write(frames)
         }
-        // A well-behaved peer is served at the same time; after that, the first one has had ample time.
+        // A well-behaved peer is served at the same time; by the end of that, the first one has had ample time.
         let other = try await Peer(MemoryHub(database: b, memory: memory).connect())
         for _ in 0..<50 { #expect(await other.ask("getCheckpoint", [("client", "cp")])?.error == nil) }
         #expect(memory.used < 12 << 20)
@@ -273,16 +273,16 @@ struct MemoryTests {
             transport.setReading(false)
             transport.write([frame])
         }
-        // The whole reply is within BLIP's window: it lies at the socket, and nowhere else.
+        // The whole reply fits BLIP's window, so that it waits in the socket and nowhere else.
         try await eventually("the reply is counted") { memory.used > 120_000 }
         transport.executionContext.execute { transport.setReading(true) }
-        try await eventually("and is not any more when it is read") { memory.used < 100_000 }
+        try await eventually("the reply no longer counts once it has been read") { memory.used < 100_000 }
         transport.drop()
     }
 }
 
 extension ReplicationSession {
-    /// Of documents that the peer was offered or sent and has not answered for.
+    /// The bytes of documents that the peer was offered or sent and has not answered yet.
     fileprivate var bytesOnTheirWayOut: Int { driver.links.reduce(0) { $0 + ($1.push?.ledger.bytesAtHand ?? 0) } }
 }
 
@@ -293,7 +293,7 @@ struct MemoryHub: TransportConnector {
 
     func connect() async throws -> any MessageTransport { await session().client }
 
-    /// For a connection that was made: what runs here, and the peer's end.
+    /// Connects, and returns the session here and the peer's end.
     func session() async -> (session: ReplicationSession, client: InMemoryTransport) {
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
         let session = ReplicationSession(
