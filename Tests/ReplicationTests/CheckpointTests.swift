@@ -3,14 +3,14 @@ import Testing
 
 @testable import Replication
 
-/// What checkpoints say and how the two copies are compared.
+/// What checkpoints say, and how the two copies are compared.
 struct CheckpointBodyTests {
     private func body(_ local: UInt64, _ remote: String?) -> CheckpointBody {
         CheckpointBody(local: local, remote: remote.map { RemoteSequence(json: $0) })
     }
 
     @Test(arguments: [
-        // own local, own remote, peer local, peer remote, agreed local, agreed remote, trusts, is said to have gone back
+        // own local, own remote, peer local, peer remote, agreed local, agreed remote, trusted, reported as having gone back
         (10, "7", 10, "7", 10, "7", true, false), (10, "7", 4, "7", 4, "7", false, true), (4, "7", 10, "7", 4, "7", false, false),
         (10, "7", 10, "3", 10, "3", true, true), (10, "3", 10, "7", 10, "3", true, false), (10, "9", 10, "10", 10, "9", true, false),
         (10, "\"3::9\"", 10, "\"3::9\"", 10, "\"3::9\"", true, false), (10, "\"3::9\"", 10, "\"28:7\"", 10, nil, true, false),
@@ -26,13 +26,13 @@ struct CheckpointBodyTests {
         #expect(agreed.loss == (wentBack ? .wentBack : nil))
     }
 
-    /// The histories of both sides, newest first; of each entry the session, what was pushed and what was pulled.
+    /// The histories of both sides, newest first; each entry has the session, what was pushed and what was pulled.
     @Test(arguments: [
         ([("b", 9, "5"), ("a", 4, "3")], [("b", 9, "5"), ("a", 4, "3")], 9, "5", true, nil),
-        // Ours was not saved after the peer's was.
+        // The peer's copy was saved, and ours was not.
         ([("b", 7, "5")], [("b", 9, "6")], 7, "5", true, nil),
         ([("b", 7, "\"5-x\"")], [("b", 7, "\"6-y\"")], 7, "\"5-x\"", true, nil),
-        // The peer went back to a backup: within the session, to an earlier one, and to one before all.
+        // The peer went back to a backup: one from this session, one from an earlier session, and one from before all of them.
         ([("b", 9, "5")], [("b", 7, "4")], 7, "4", false, .wentBack),
         ([("b", 9, "\"12-x\"")], [("b", 9, "\"9-y\"")], 9, "\"9-y\"", false, .wentBack),
         ([("b", 9, "5"), ("a", 4, "3")], [("a", 4, "3")], 4, "3", false, .wentBack),
@@ -52,7 +52,7 @@ struct CheckpointBodyTests {
         #expect(ReplicationLog.common(log(own), log(peer)) == expected)
     }
 
-    /// It lost what it had, or has another copy: what it says counts again.
+    /// If the peer lost its copy or has a different one, the copy counts again.
     @Test func aCheckpointThatThePeerRefusedCountsWhileThePeersCopyIsTheSame() {
         let text = CheckpointBody.hereOnly(CheckpointBody(local: 7).bytes(time: 0), besides: "0-3")
         #expect(CheckpointBody.isHereOnly(text, besides: "0-3") && CheckpointBody(parsing: text).local == 7)
@@ -65,34 +65,34 @@ struct CheckpointBodyTests {
         #expect(CheckpointBody(parsing: text) == CheckpointBody(local: 7, remote: RemoteSequence(json: "18446744073709551616")))
         #expect(CheckpointBody.isAboutAnother(text, than: "user ben"))
         #expect(!CheckpointBody.isAboutAnother(text, than: "user anna") && !CheckpointBody.isAboutAnother(text, than: nil))
-        #expect(!CheckpointBody.isAboutAnother(CheckpointBody(local: 7).bytes(time: 0), than: "user ben"), "nobody knows whose it is")
+        #expect(!CheckpointBody.isAboutAnother(CheckpointBody(local: 7).bytes(time: 0), than: "user ben"), "a checkpoint without a login may be anybody's")
     }
 
-    @Test func withoutAnOwnCopyThePeersIsIgnored() {
+    @Test func withoutACopyOfOurOwnThePeersIsIgnored() {
         #expect(CheckpointBody.agree(own: nil, peer: body(10, "7")) == .init(local: 0, remote: nil, trustsKnownRevisions: false))
     }
 
     @Test func aPeerWithoutACopyMayHaveLostData() {
         #expect(CheckpointBody.agree(own: body(10, "7"), peer: nil) == .init(local: 0, remote: nil, trustsKnownRevisions: false, loss: .missing))
-        // Ours claims nothing, so nothing was lost.
+        // Our copy claims nothing, so nothing was lost.
         #expect(CheckpointBody.agree(own: body(0, nil), peer: nil).loss == nil)
     }
 
     @Test(arguments: ["7", "18446744073709551616", "\"3::9\"", "\"1:2:3\"", "\"a\\\"b\""])
-    func sequencesGoBackAsTheyCame(_ json: String) {
+    func sequencesAreSentBackUnchanged(_ json: String) {
         let again = CheckpointBody(parsing: body(5, json).bytes(time: 1))
         #expect(again.remote?.json == json && again.local == 5)
     }
 
     @Test(arguments: ["", "null", "[]", "{", "{\"local\":-1}", "{\"local\":\"x\",\"remote\":{}}", "{\"local\":1e99}"])
-    func whatCannotBeUsedIsNoProgress(_ text: String) {
+    func anUnusableCheckpointCountsAsNoProgress(_ text: String) {
         #expect(CheckpointBody(parsing: Array(text.utf8)) == CheckpointBody())
     }
 }
 
-/// The sequence below which all is done.
+/// Tracks the sequence up to which everything is done.
 struct SequenceTrackerTests {
-    @Test func nothingIsPassedThatIsOpen() {
+    @Test func openSequencesAreNeverPassed() {
         var tracker = LocalSequenceTracker(from: 10)
         #expect(tracker.completedThrough == 10)
         for sequence: UInt64 in [12, 13, 15] { tracker.begin(sequence) }
@@ -128,7 +128,7 @@ struct SequenceTrackerTests {
         #expect(tracker.completedThrough == 8)
     }
 
-    @Test func oneThatStaysOpenForLongHoldsAllThatFollow() {
+    @Test func aSequenceThatStaysOpenHoldsBackAllThatFollow() {
         var tracker = LocalSequenceTracker(from: 0)
         tracker.begin(1)
         for sequence: UInt64 in 2...20_000 {
@@ -141,7 +141,7 @@ struct SequenceTrackerTests {
         #expect(tracker.completedThrough == 4_999)
     }
 
-    /// Against the definition, written plainly.
+    /// Compares the tracker with a plain version of the definition.
     @Test(arguments: [UInt64(1), 2, 3, 4])
     func localAgainstTheDefinition(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -171,7 +171,7 @@ struct SequenceTrackerTests {
         }
     }
 
-    /// Remote sequences are opaque: the order of arrival is what counts.
+    /// Remote sequences are opaque: only the order of arrival counts.
     @Test(arguments: [UInt64(5), 6, 7])
     func remoteAgainstTheDefinition(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -195,7 +195,7 @@ struct SequenceTrackerTests {
         }
     }
 
-    /// Some rows stay open for ever, in any order: nothing after the first of them is ever claimed.
+    /// Some rows stay open for ever, in any order: nothing after the first of these is ever claimed.
     @Test(arguments: [UInt64(8), 9, 10])
     func remoteRowsThatAreLeftOpen(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -220,7 +220,7 @@ struct SequenceTrackerTests {
         }
     }
 
-    @Test func aRowToldTwiceCountsOnce() {
+    @Test func aRowAnnouncedTwiceCountsOnce() {
         var tracker = RemoteSequenceTracker(from: nil)
         let one = RemoteSequence(json: "1")
         tracker.begin(one)

@@ -6,10 +6,10 @@ import NIOCore
 import Replication
 import Testing
 
-/// Changes as deltas, both ways and on both sides of a connection.
+/// Changes sent as deltas, in both directions and by both sides of a connection.
 @Suite(.timeLimit(.minutes(10)))
 struct DeltaTests {
-    /// Large enough for a delta, and text that does not say itself again.
+    /// A body that is large enough for a delta, with text that does not repeat itself.
     private func body(_ n: Int, _ more: String = "") -> String {
         "{\"n\":\(n),\"text\":\"\((0..<400).map { String($0 * 7_919 % 10_007, radix: 36) }.joined())\"\(more)}"
     }
@@ -27,7 +27,7 @@ struct DeltaTests {
         await replicate(a, hub)
         for index in 0..<10 { try await a.put("doc-\(index)", body(index + 100)) }
         for index in 10..<20 { try await b.put("doc-\(index)", body(index + 100, ",\"list\":[1,{\"x\":[]}]")) }
-        // Other connections than those that brought the bases.
+        // These are different connections from those that brought the bases.
         let status = await replicate(a, hub)
         #expect(try await a.contents() == b.contents())
         #expect(try await a.body("doc-15") == body(115, ",\"list\":[1,{\"x\":[]}]"))
@@ -37,7 +37,7 @@ struct DeltaTests {
         #expect(ours.bytesSaved > 20 * 700 && ours.bytesSaved == theirs.bytesSaved, "\(ours)")
     }
 
-    @Test func eitherSideMaySayNo() async throws {
+    @Test func eitherSideMayDeclineDeltas() async throws {
         for (active, passive) in [(false, true), (true, false)] {
             let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
             var configuration = PassiveConfiguration(listener: "hub", database: b.database)
@@ -112,13 +112,13 @@ struct DeltaTests {
         #expect(try await b.get("x")?.revision == first)
         #expect(await peer.ask("rev", rev("x", "2-bb", after + [("deltaSrc", first.text)]), "{\"n\":2}")?.error == nil)
         #expect(try await b.body("x") == body(2))
-        // One that is late is a conflict, as it would be with its whole body.
+        // A delta that comes too late is a conflict, as it would be with its whole body.
         #expect(await peer.ask("rev", rev("x", "2-cc", after + [("deltaSrc", first.text)]), "{\"n\":3}")?.error?.code == 409)
         #expect(try await b.body("x") == body(2))
         #expect(hub.counters.snapshot.deltas.failed == 6)
     }
 
-    /// A few bytes each that come to much: all of it is stored, and never much of it waits.
+    /// Each delta has a few bytes but makes a large body: all are stored, and few are in memory at a time.
     @Test func manyDeltasOfALargeDocumentAreBounded() async throws {
         let b = try TestDatabase("b")
         var configuration = PassiveConfiguration(listener: "hub", database: b.database)
@@ -142,7 +142,7 @@ struct DeltaTests {
     }
 
     /// Of sixty deltas of one base only one is made into a body, whatever the others contain: they are in conflict with it, as full bodies would be.
-    @Test(arguments: [Subprotocol.generation3, .generation4]) func whatIsInConflictNeedsNoBody(_ subprotocol: Subprotocol) async throws {
+    @Test(arguments: [Subprotocol.generation3, .generation4]) func aDeltaInConflictIsNotMadeIntoABody(_ subprotocol: Subprotocol) async throws {
         let b = try TestDatabase("b")
         let hub = Hub(
             PassiveConfiguration(listener: "hub", database: b.database, subprotocol: subprotocol), owner: b, peersHaveBothNames: subprotocol == .generation3)
@@ -174,18 +174,18 @@ struct DeltaTests {
         await other.begin()
         let late = rev("x", revision(61), [("history", first.text), ("deltaSrc", first.text)])
         #expect(await other.ask("rev", late, "{\"n\":61}")?.error?.code == 409)
-        // A base that is not here gets the usual answer, even if the revision would be refused.
+        // A base that is missing here gets the usual answer, even if the revision would be refused.
         let unknown = rev("x", revision(61), [("history", first.text), ("deltaSrc", "1-ff")])
         #expect(await other.ask("rev", unknown, "{\"n\":61}")?.error?.code == 422)
         for peer in [peer, other] { #expect(await peer.isAlive()) }
         let counts = hub.counters.snapshot
         #expect(counts.deltas.received == 63 && counts.deltas.applied == 1 && counts.deltas.failed == 1, "\(counts.deltas)")
-        // They are counted as full bodies are.
+        // They are counted just like full bodies.
         #expect(counts.pulled == 1 && counts.failed == 60 && counts.completed == counts.total, "\(counts)")
     }
 
-    /// A filter is asked first: what it rejects gets its answer, even if it is in conflict as well.
-    @Test func aFilterIsAskedBeforeAConflictIsOne() async throws {
+    /// A filter is asked first: a revision that it rejects gets the filter's answer, even if it is in conflict as well.
+    @Test func aFilterIsAskedBeforeAConflictIsDetected() async throws {
         let b = try TestDatabase("b")
         var configuration = PassiveConfiguration(listener: "hub", database: b.database)
         configuration.pullFilter = TestFilter { _, _ in .reject }
@@ -199,7 +199,7 @@ struct DeltaTests {
         #expect(hub.counters.snapshot.deltas.applied == 1)
     }
 
-    /// The base of the second delta is the revision that the first one makes.
+    /// The base of the second delta is the revision that the first delta makes.
     @Test func aDeltaWaitsForTheRevisionBeforeIt() async throws {
         let b = try TestDatabase("b")
         let hub = Hub(b)
@@ -214,8 +214,8 @@ struct DeltaTests {
         #expect(counts.applied == 2 && counts.failed == 0, "\(counts)")
     }
 
-    /// A peer that knows the id of a revision which was kept from it, from the history of the next one, names it as what it has.
-    @Test func noDeltaTellsOfABaseThatThePeerMayNotHave() async throws {
+    /// From the history of the next revision, a peer learns the id of one that was kept from it, and claims to have it.
+    @Test func noDeltaRevealsABaseThatThePeerMayNotHave() async throws {
         let b = try TestDatabase("b")
         var configuration = PassiveConfiguration(listener: "hub", database: b.database)
         configuration.pushFilter = TestFilter { document, _ in text(document.body)?.contains("secret") == true ? .reject : .pass }
@@ -230,14 +230,14 @@ struct DeltaTests {
         var requests = peer.requests.filter { $0.profile == "rev" }.makeAsyncIterator()
         let whole = try #require(await requests.next())
         #expect(whole.properties["deltaSrc"] == nil && String(buffer: whole.body) == body(2))
-        // Nor does it help to push on top of it: the answer is the one that a base which nobody knows gets.
+        // Nor does it help to push on top of it: the answer is the same as for a base that does not exist.
         let secretOnTop = await peer.ask("rev", rev("x", "2-ee", [("history", secret.text), ("deltaSrc", secret.text)]), "{}")
         let unknown = await peer.ask("rev", rev("x", "2-ee", [("history", secret.text), ("deltaSrc", "1-ff")]), "{}")
         #expect(secretOnTop?.error?.code == 422 && secretOnTop?.error?.message == unknown?.error?.message)
         #expect(hub.counters.snapshot.deltas.notOpen == 1)
     }
 
-    /// What went over the connection is a base, also where the peer may not have everything.
+    /// What was sent over the connection can be a base, even if the peer may not have everything.
     @Test func aPeerWithAFilterGetsDeltasOfWhatItHas() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         var configuration = PassiveConfiguration(listener: "hub", database: b.database)

@@ -8,10 +8,10 @@ import TestRandomness
 import Testing
 import Transport
 
-/// Connections that end at the worst moments.
+/// Connections that end at the worst possible moments.
 @Suite(.timeLimit(.minutes(10)))
 struct FaultTests {
-    /// Cut at each of many messages, on the way there or back, and resumed until it is done.
+    /// The connection is cut at each of many messages, in either direction, and the run is resumed until it is done.
     @Test(arguments: [(UInt64(1), 1), (2, 2), (3, 5), (4, 9)])
     func cutAndResumed(_ seed: UInt64, _ step: Int) async throws {
         var random = SeededGenerator(seed: seed)
@@ -23,7 +23,7 @@ struct FaultTests {
         try await a.put("blob", "{\"x\":{\"@type\":\"blob\",\"digest\":\"\(digest)\"}}")
         let shift = Int.random(in: 0..<3, using: &random)
         let hub = Hub(b) { number in
-            // Later and later, so that all moments get their turn, and each run gets a little further.
+            // The cuts come later and later, so that every moment gets its turn and each run gets a little further.
             let at = 1 + number * step + shift
             return number % 2 == 0 ? (.init(cutsAt: at), .init()) : (.init(), .init(cutsAt: at))
         }
@@ -41,7 +41,7 @@ struct FaultTests {
         #expect(try await b.count() == 801)
     }
 
-    /// What the pusher counts as pushed is at the other side, whenever the connection is cut.
+    /// Whenever the connection is cut, everything that the pusher counts as pushed is at the other side.
     @Test(arguments: 2..<40)
     func whatWasAcknowledgedIsThere(_ cut: Int) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
@@ -63,7 +63,7 @@ struct FaultTests {
                 if seen >= status.counts.pushed { break }
             }
         }
-        // And the next run does the rest, no more and no less.
+        // The next run does the rest, no more and no less.
         let after = await Replicator(ReplicatorConfiguration(a, .push), Hub(b)).run()
         #expect(after.error == nil)
         #expect(try await b.contents() == a.contents())
@@ -95,7 +95,7 @@ struct FaultTests {
         #expect(try await a.contents() == b.contents())
     }
 
-    /// One end sees a gap in the numbers or a wrong checksum and closes; the replicator comes back by itself, a one-shot too.
+    /// One end sees a gap in the message numbers or a wrong checksum, and closes; the replicator reconnects by itself, even in a one-shot run.
     @Test(arguments: [true, false])
     func aSwallowedMessageEndsTheConnectionAndIsMadeUpFor(_ onTheWayThere: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
@@ -108,7 +108,7 @@ struct FaultTests {
         #expect(try await b.contents() == a.contents())
     }
 
-    /// A peer that has spoken the protocol is no wrong target: what is between the two has changed a frame of the WebSocket.
+    /// A peer that has spoken the protocol is not a wrong target: something between the two has changed a WebSocket frame.
     @Test(arguments: [1002, 1003, 1007] as [UInt16])
     func aFrameThatWasChangedOnTheWayIsTransient(code: UInt16) async throws {
         let database = try TestDatabase("a")
@@ -137,7 +137,7 @@ struct FaultTests {
     }
 }
 
-/// What a listener allows.
+/// What a listener allows its peers to do.
 @Suite(.timeLimit(.minutes(10)))
 struct ListenerTests {
     @Test(arguments: [true, false])
@@ -149,7 +149,7 @@ struct ListenerTests {
             PassiveConfiguration(
                 listener: "hub", database: b.database, principal: Principal(name: "reader", isReadOnly: byPrincipal), isReadOnly: !byPrincipal))
         let status = await replicate(a, hub)
-        // The peer says beforehand that it takes nothing: no document goes there to be refused, and the pull goes on.
+        // The peer says in advance that it accepts nothing: no document is sent only to be refused, and the pull continues.
         #expect(status.error?.code == 403 && status.error?.remedy != nil && status.refusals.push?.code == 403, "\(status)")
         #expect(status.counts.pulled == 5 && status.counts.pushed == 0 && status.counts.failed == 0, "\(status)")
         #expect(hub.counters.snapshot.failed == 0)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Replication
 
-/// What a push says of the history of a document that changes faster than the peer acknowledges it.
+/// The history that a push sends with a document that changes faster than the peer acknowledges it.
 @Suite struct FeedSourceTests {
     private func source(_ database: TestDatabase, saves: Int) async throws -> (FeedSource, [RevisionID]) {
         var source = FeedSource(collection: try database.collection(), skipsConflicts: true)
@@ -26,10 +26,10 @@ import Testing
         }
     }
 
-    @Test func whatThePeerAcknowledgedEndsTheHistoryThoughItWasPruned() async throws {
+    @Test func theHistoryEndsAtAnAcknowledgedRevisionEvenIfItWasPruned() async throws {
         let database = try TestDatabase { $0.historyDepth = 5 }
         let (source, revisions) = try await source(database, saves: 20)
-        // The first is kept, since the store knew it as the peer's.
+        // The acknowledged revision stays in the history, since the store knows that the peer has it.
         try await acknowledge(database, revisions[7])
         let page = try await database.database.read { try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: false, historyLimit: 20) }
         let document = try #require(page.documents.first)
@@ -50,7 +50,7 @@ import Testing
         let database = try TestDatabase()
         var source = FeedSource(collection: try database.collection(), skipsConflicts: true)
         let collection = source.collection
-        // Two branches that were deleted; the peer has the one that does not win, from before its end.
+        // Both branches have been deleted. The peer has the one that does not win, at a revision before the deletion.
         for (revision, history) in [("2-bb", ["1-bb"]), ("1-aa", []), ("2-aa", ["1-aa"])] {
             let incoming = IncomingRevision(
                 id: doc("x"), revision: rev(revision), history: RevisionHistory(history.map(rev)), isDeleted: revision.hasPrefix("2"), body: [])
@@ -63,12 +63,12 @@ import Testing
         let document = try #require(page.documents.first)
         #expect(document.version == rev("2-bb") && document.peerBranchEnd?.version == rev("2-aa") && document.peerBranchEnd?.history == [rev("1-aa")])
 
-        // Once the peer has come to what is current here, by whichever way, the end of what it left says nothing to it.
+        // Once the peer has reached our current revision, in whichever way, the end of the branch that it left no longer matters to it.
         let compared = try await database.database.read { [source] in try source.compare($0, doc("x"), rev("2-aa"), with: rev("2-bb")) }
         guard case .same(rev("2-bb")) = compared else { Issue.record("\(compared)"); return }
     }
 
-    /// An edit was made here by its id only; then a peer told the version of what it is based on.
+    /// An edit made here has only an id; later a peer names the version of the revision that it is based on.
     @Test func theHistoryOfAnIDHoldsNoVersions() async throws {
         let database = try TestDatabase()
         let source = FeedSource(collection: try database.collection(), skipsConflicts: true, naming: .vectors)

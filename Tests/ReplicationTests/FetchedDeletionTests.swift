@@ -6,8 +6,8 @@ import Replication
 import Synchronization
 import Testing
 
-/// A peer makes a document while the deletion of another one of that name is on its way to it. It decides between the two; taken here without a word,
-/// its document would live on here alone.
+/// A peer creates a document while the deletion of another one with the same id is on its way to it. The peer decides between the two, and if its
+/// document were accepted here without a conflict, it might live on only here.
 @Suite(.timeLimit(.minutes(10)))
 struct FetchedDeletionTests {
     private let database: TestDatabase
@@ -19,9 +19,9 @@ struct FetchedDeletionTests {
         tombstone = try await database.put("x", "{}", deleted: true)
     }
 
-    /// A peer that pulls.
+    /// Returns a peer that pulls.
     ///
-    /// - Parameter wants: it asks for what it is offered first; else it has no use for any of it.
+    /// - Parameter wants: whether it requests what it is offered first; otherwise it wants none of it.
     private func subscribed(wants: Bool = true) async throws -> Peer {
         let isDue = Mutex(wants)
         let peer = try await Peer(Hub(database)) { request in
@@ -35,7 +35,7 @@ struct FetchedDeletionTests {
         await peer.begin()
         #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")])?.error == nil)
         for await request in peer.requests where request.profile == (wants ? "rev" : "changes") { break }
-        // What was answered before this has arrived.
+        // Once the session answers this, the earlier answers have arrived as well.
         #expect(await peer.isAlive())
         return peer
     }
@@ -44,7 +44,7 @@ struct FetchedDeletionTests {
         await peer.ask("proposeChanges", [("collection", "0"), ("conflictIncludesRev", "true")], "[[\"x\",\"1-cc\"]]").map { String(buffer: $0.body) }
     }
 
-    @Test("Its proposal conflicts with the deletion, and a peer that has forgotten that may repeat it")
+    @Test("its proposal conflicts with the deletion, and a peer that has forgotten that may repeat it")
     func proposed() async throws {
         let peer = try await subscribed()
         #expect(await propose(peer)?.contains(tombstone.text) == true)
@@ -53,14 +53,14 @@ struct FetchedDeletionTests {
         #expect(try await database.body("x") == "{}")
     }
 
-    @Test("Its revision is refused if it was proposed before the deletion went out")
+    @Test("its revision is refused if it was proposed before the deletion was sent")
     func sent() async throws {
         let peer = try await subscribed()
         #expect(await peer.ask("rev", [("collection", "0"), ("id", "x"), ("rev", "1-cc")], "{}")?.error?.code == 409)
         #expect(try await database.get("x")?.revision == tombstone)
     }
 
-    @Test("A peer that ignores the deletion recreates the document")
+    @Test("a peer that ignores the deletion recreates the document")
     func unwanted() async throws {
         let peer = try await subscribed(wants: false)
         #expect(await propose(peer)?.contains(tombstone.text) == false)
@@ -68,7 +68,7 @@ struct FetchedDeletionTests {
         #expect(try await database.body("x") == "{}")
     }
 
-    @Test("What was made on top of the deletion is accepted")
+    @Test("a revision on top of the deletion is accepted")
     func onTheDeletion() async throws {
         let peer = try await subscribed()
         let properties = [("collection", "0"), ("id", "x"), ("rev", "3-cc"), ("history", tombstone.text)]

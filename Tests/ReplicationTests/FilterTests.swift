@@ -39,7 +39,7 @@ struct FilterTests {
         try await b.wait { try await $0.get("doc-4") != nil }
         filter.become("2") { document, _ in document.id.text == "doc-0" ? .reject : .pass }
         try await b.wait { try await $0.count() == 9 }
-        // The last answers may be under way while the status is still that of before; what they settle is on the list of exclusions.
+        // The last answers may still be on their way while the status is unchanged; what they settle shows in the list of exclusions.
         while try await exclusions(a).map(\.id.text) != ["doc-0"] { try await Task.sleep(for: .milliseconds(2)) }
         status = try #require(await replicator.wait { $0.activity == .idle && $0.counts.completed == $0.counts.total })
         await replicator.stop()
@@ -61,7 +61,7 @@ struct FilterTests {
         #expect(status.error == nil && status.counts.pushed == 5 && status.counts.held == 1)
         let held = try await replicator.heldDocuments()
         #expect(held.map(\.1.id.text) == ["doc-3"] && held.first?.1.error.contains("p.lua:9") == true && held.first?.1.plugin == "p")
-        // Each run asks again about what was held.
+        // Each run asks again about what is held.
         status = await replicator.run()
         #expect(status.counts.held == 1 && status.counts.pushed == 0)
         filter.become("2") { _, _ in .pass }
@@ -71,7 +71,7 @@ struct FilterTests {
         #expect(try await b.count() == 6)
     }
 
-    @Test func aPullFilterKeepsRevisionsBackAndTheyNeedNoNewPull() async throws {
+    @Test func revisionsThatAPullFilterKeepsBackNeedNoNewPull() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         let large = "{\"secret\":true,\"x\" : \"" + String(repeating: "y", count: 3 << 20) + "\"}"
@@ -90,7 +90,7 @@ struct FilterTests {
         #expect(status.counts.rejected == 7 && status.counts.completed == status.counts.total)
         #expect(try await a.count() == 5)
         await replicator.stop()
-        // The hub is not asked again: what waits here is enough.
+        // The hub is not asked again: the revisions that wait here are enough.
         let asked = hub.counters.snapshot.pushed
         let again = Replicator(ReplicatorConfiguration(a, continuous: true) { $0.only { $0.pullFilter = filter } }, hub)
         await again.start()
@@ -117,7 +117,7 @@ struct FilterTests {
         #expect(status.error == nil && status.counts.pulled == 0 && status.counts.held == 20 && status.counts.completed == status.counts.total)
         #expect(try await a.count() == 0)
         #expect(try await replicator.heldDocuments().count == 20)
-        // An update of a held document takes its place.
+        // An update of a held document replaces it.
         try await b.put("doc-1", "{\"v\":2}")
         filter.become("2") { _, _ in .pass }
         status = await replicator.run()
@@ -141,7 +141,7 @@ struct FilterTests {
         var status = await replicator.run()
         #expect(status.error == nil && status.counts.pushed == 1 && status.counts.failed == 2)
         #expect(try await b.count() == 1)
-        // What could not be decided comes with the next run, and what was refused is offered with each.
+        // Undecided documents come with the next run, and refused ones are offered in every run.
         filter.become("2") { document, _ in Self.has(document, "bad") ? .reject : .pass }
         status = await replicator.run()
         #expect(status.counts.pushed == 1)
@@ -176,8 +176,8 @@ struct FilterTests {
         #expect(try await a.count() == 5)
     }
 
-    /// It would be asked again forever: once the blobs are here, nothing shows that the same filter was asked before.
-    @Test func aFilterWithoutAVersionPutsNothingInThePlaceOfADocument() async throws {
+    /// Otherwise it would be asked again for ever: once the blobs are here, nothing shows that the same filter has been asked before.
+    @Test func aFilterWithoutAVersionCannotReplaceADocument() async throws {
         final class Nameless: DocumentFilter {
             let pluginName = "nameless"
             let version = ""
@@ -213,7 +213,7 @@ struct FilterTests {
     }
 
     /// A filter with too few verdicts does not let anything through, and does not stop the rest.
-    @Test func aFilterThatSaysNothing() async throws {
+    @Test func aFilterWithTooFewVerdicts() async throws {
         struct Silent: DocumentFilter {
             let pluginName = "silent"
             let version = "1"

@@ -6,10 +6,10 @@ import NIOCore
 import Replication
 import Testing
 
-/// What a peer hears of documents that are in none of its channels, or in none any more.
+/// What a peer learns about documents that are not, or no longer, in any of its channels.
 @Suite("What peers learn of hidden changes", .timeLimit(.minutes(5)))
 struct HiddenChangeTests {
-    /// What the protocol calls revisions.
+    /// How the protocol names revisions.
     enum Names: CaseIterable, Sendable { case ids, versions }
 
     private struct Told {
@@ -19,7 +19,7 @@ struct HiddenChangeTests {
 
         func row(_ id: String) -> [JSONValue]? { rows.first { $0[1] == .string(id) } }
         func body(_ id: String) -> String? { revisions[id].map { String(buffer: $0.body) } }
-        /// But for the one that marks the end.
+        /// The rows as text, except for the one that marks the end.
         var texts: [String] { rows.filter { $0[1] != .string("end") }.map { JSONValue.array($0).text } }
     }
 
@@ -46,7 +46,7 @@ struct HiddenChangeTests {
         _ = await peer.ask("subChanges", [("collection", "0"), ("since", since), ("revocations", "true")] + versioning)
     }
 
-    /// A peer that requests everything it is offered, up to a document that everybody may have, and leaves the revisions unanswered.
+    /// Pulls as a peer that requests everything it is offered, up to a document that everybody may have, and leaves the revisions unanswered.
     private func pull(_ routed: ChannelTests.RoutedHub, _ hub: Hub, _ names: Names, since: String = "0") async throws -> Told {
         try await routed.put("end", in: "!")
         let peer = try await Peer(hub) { request in request.profile == "changes" ? Self.wish(for: request) : nil }
@@ -67,7 +67,7 @@ struct HiddenChangeTests {
         try await routed.database.wait { try await $0.database.read { try $0.assignedChannels(collection, doc(id)) } != nil }
     }
 
-    @Test("a tombstone that is in none of the peer's channels arrives without its body and its blobs", arguments: Names.allCases)
+    @Test("a tombstone that is in none of the peer's channels arrives without its body and blobs", arguments: Names.allCases)
     func tombstones(names: Names) async throws {
         let routed = try await ChannelTests.RoutedHub()
         let anna = hub(routed, names, ["red"])
@@ -82,7 +82,7 @@ struct HiddenChangeTests {
         let told = try await pull(routed, anna, names)
         #expect(told.body("here")?.contains("told") == true && told.body("gone") == "{}")
         #expect(told.revisions["gone"]?.properties["deleted"] == "1" && told.row("gone")?[3].asInt64 == 1)
-        // It went before: what came of it then is not told, not even its name.
+        // It left earlier: nothing that happened to it after that is told, not even its revision id.
         #expect(told.row("moved")?[3].asInt64 == 4, "\(told.texts)")
         #expect(told.body("moved") == "{\"_removed\":true}")
         #expect(told.revisions["moved"]?.properties["deleted"] == nil && told.revisions["moved"]?.properties["history"] == nil)
@@ -94,7 +94,7 @@ struct HiddenChangeTests {
         }
     }
 
-    @Test("a tombstone that was offered while the peer had its channel is sent without its body if the peer has lost the channel since", arguments: Names.allCases)
+    @Test("a tombstone offered while the peer had its channel is sent without a body if the peer has since lost the channel", arguments: Names.allCases)
     func tombstoneOfALostChannel(names: Names) async throws {
         let routed = try await ChannelTests.RoutedHub()
         try await routed.put("card", give: "{\"anna\":[\"red\"]}")
@@ -114,11 +114,11 @@ struct HiddenChangeTests {
         }
     }
 
-    @Test("a peer that lost a channel is told so once, and nothing of what is written there later", arguments: Names.allCases)
+    @Test("a peer that loses a channel is told so once, and learns nothing of what is written there later", arguments: Names.allCases)
     func afterAccessEnded(names: Names) async throws {
         let routed = try await ChannelTests.RoutedHub()
         let anna = hub(routed, names)
-        // It leaves before anna has the channel.
+        // It leaves before anna gets the channel.
         try await routed.put("old", in: "red")
         try await routed.put("old", in: "blue")
         try await routed.put("card", give: "{\"anna\":[\"red\"]}")
@@ -129,16 +129,16 @@ struct HiddenChangeTests {
         try await routed.put("card")
         let lost = try await pull(routed, anna, names, since: since)
         #expect(lost.row("a")?[3].asInt64 == 2 && lost.row("b")?[3].asInt64 == 2 && lost.texts.count == 2, "\(lost.texts)")
-        // It is changed where it is, and moved, and deleted.
+        // Documents are changed in place, moved and deleted.
         try await routed.put("a", in: "red", give: "{\"x\":[]}")
         try await routed.put("b", in: "blue")
         try await delete(routed, "b", "{\"in\":[\"blue\"],\"why\":\"hidden\"}")
         let again = try await pull(routed, anna, names, since: since)
         #expect(again.texts == lost.texts)
-        // A client that saved the last position that it was told gets nothing more.
+        // A client that resumes from the last position it was told gets nothing more.
         let place = try #require(lost.row("b")?[0]).text
         #expect(try await pull(routed, anna, names, since: place).texts == [])
-        // And what it was told is no name by which the document could be edited.
+        // What it was told is not a revision id with which the document could be edited.
         let name = try #require(again.row("a")?[2].asString)
         let before = try await routed.database.body("a")
         let revision = names == .ids ? "2-ffff" : "18e9000000000009@ABEiM0RVZneImaq7zN3u/w"

@@ -7,7 +7,7 @@ import Replication
 import Synchronization
 import Testing
 
-/// Revision ids are digests: a peer that guesses the content of a hidden document could have each guess confirmed.
+/// Revision ids are digests: without a limit, a peer could guess the content of a hidden document and have each guess confirmed.
 @Suite("Guesses at hidden documents", .timeLimit(.minutes(5)))
 struct HiddenGuessTests {
     enum Bound: CaseIterable, Sendable { case channels, pushFilter }
@@ -41,7 +41,7 @@ struct HiddenGuessTests {
 
     private func wrong(_ number: Int) -> String { "1-" + String(repeating: "0", count: 32 - "\(number)".utf8.count) + "\(number)" }
 
-    @Test("after a hundred wrong guesses a right one gets the same answer, for an hour, and only for that login", arguments: Bound.allCases)
+    @Test("after a hundred wrong guesses, a right one gets the same answer for an hour, but only for that login", arguments: Bound.allCases)
     func bounded(bound: Bound) async throws {
         let database = try TestDatabase("hub")
         try await database.put("secret", Self.secret)
@@ -52,13 +52,13 @@ struct HiddenGuessTests {
         await ben.begin()
         for number in 0..<HiddenConflicts.limit { #expect(await send(ben, wrong(number), "", Self.secret) == "409") }
         #expect(told.names == ["user ben"] && conflicts.exhausted == ["user ben"])
-        // Neither as a repetition nor as what is replaced, and not on another connection either.
+        // The right id is accepted neither as a repetition nor as the replaced revision, not even on another connection.
         let again = try await Peer(Hub(configuration(database, bound, conflicts), owner: database))
         await again.begin()
         #expect(await send(again, right, "", Self.secret) == "409")
         #expect(await send(again, "2-bb", right, #"{"in":["blue"]}"#) == "409")
         #expect(try await database.body("secret") == Self.secret)
-        // Another login repeats its own write, and is told that it is stored.
+        // Another login that repeats the write is told that it is stored.
         let carol = try await Peer(Hub(configuration(database, bound, conflicts, "carol"), owner: database))
         await carol.begin()
         #expect(await send(carol, right, "", Self.secret) == "taken")
@@ -67,7 +67,7 @@ struct HiddenGuessTests {
         #expect(await send(again, right, "", Self.secret) == "taken")
     }
 
-    @Test("edits in requests are counted as well, and what is visible is edited all the same", arguments: Bound.allCases)
+    @Test("edits made by requests count as well, and visible documents can still be edited", arguments: Bound.allCases)
     func requests(bound: Bound) async throws {
         let database = try TestDatabase("hub")
         try await database.put("secret", Self.secret)

@@ -4,7 +4,7 @@ import Interfaces
 import Replication
 import Testing
 
-/// One hub, and many that replicate with it.
+/// One hub, and many leaves that replicate with it.
 @Suite(.timeLimit(.minutes(10)))
 struct HubTests {
     private static let leaves = 100
@@ -16,7 +16,7 @@ struct HubTests {
         return true
     }
 
-    /// What each leaf makes reaches every other through the hub, each edit travels once to each, and then there is silence.
+    /// What each leaf makes reaches every other leaf through the hub, each edit travels to each leaf once, and then there is silence.
     @Test func aHundredLeavesConverge() async throws {
         let database = try TestDatabase("hub")
         let hub = Hub(database)
@@ -25,7 +25,7 @@ struct HubTests {
         let replicators = leaves.map { Replicator(ReplicatorConfiguration($0, continuous: true), hub) }
         for replicator in replicators { await replicator.start() }
         for leaf in leaves { try await leaf.wait { try await $0.count() == Self.leaves } }
-        // Some edit the same document: one wins, everywhere the same.
+        // Some leaves edit the same document: one edit wins, and it is the same one everywhere.
         for (index, leaf) in leaves.prefix(10).enumerated() { try await leaf.put("shared", "{\"by\":\(index)}") }
         while try await !haveConverged(database, leaves) { try await Task.sleep(for: .milliseconds(50)) }
         let wanted = try await database.contents()
@@ -35,17 +35,17 @@ struct HubTests {
         }
         #expect(try await haveConverged(database, leaves))
         #expect(try await database.contents() == wanted)
-        // No echo: a leaf is sent what it has not made, and what it has made leaves it once. Conflicts about the one document may take turns.
+        // No echo: a leaf is sent only what it has not made, and sends what it has made once. Conflicts over the one document may take several turns.
         let all = replicators.map { $0.lifetime }
         for counts in all {
             #expect(counts.pulled >= UInt64(Self.leaves - 1) && counts.pulled <= UInt64(Self.leaves * 2), "\(counts.pulled) pulled")
             #expect(counts.pushed <= 10, "\(counts.pushed) pushed")
-            // Each conflict that a push meets counts once.
+            // Each conflict that a push runs into counts once.
             #expect(counts.failed <= 10 && counts.held == 0, "\(counts.failed) failed, \(counts.held) held")
         }
         let last = try #require(try await database.database.statistics().first).lastSequence
-        #expect(last <= UInt64(Self.leaves * 3), "the hub was written \(last) times")
-        // Each of the ten in conflict may have asked for the other side over a connection of its own.
+        #expect(last <= UInt64(Self.leaves * 3), "the hub was written to \(last) times")
+        // Each of the ten leaves in conflict may have requested the other side over a separate connection.
         #expect((Self.leaves...Self.leaves + 10).contains(hub.connections), "\(hub.connections) connections")
         for replicator in replicators { await replicator.stop() }
     }

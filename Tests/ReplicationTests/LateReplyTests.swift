@@ -5,10 +5,10 @@ import Testing
 
 @testable import Replication
 
-/// Answers to revisions that an earlier subscription on the connection sent.
+/// Answers to revisions that were sent for an earlier subscription on the same connection.
 @Suite(.timeLimit(.minutes(10)))
 struct LateReplyTests {
-    @Test func aLateReplyIsNotTakenForTheNextSubscriptions() async throws {
+    @Test func aLateReplyIsNotTakenForOneToTheNextSubscription() async throws {
         let database = try TestDatabase("hub")
         try await database.put("a", "{}")
         let numbers = Mutex([UInt64]())
@@ -28,10 +28,10 @@ struct LateReplyTests {
             #expect(await peer.ask("subChanges", [("collection", "0")])?.error == nil)
             while let request = await requests.next(), request.profile != "rev" {}
         }
-        // The peer's replies are made independently of the stream of requests.
+        // The peer's replies are made independently of the stream of requests, so that this has to wait for both.
         while numbers.withLock({ $0.count }) < 2 { await Task.yield() }
         let (first, second) = numbers.withLock { ($0[0], $0[1]) }
-        // What is answered goes before what is asked next.
+        // The replies are sent before the next request.
         for reply in [OutgoingReply(error: "HTTP", 500), OutgoingReply()] {
             peer.reply(to: reply.error == nil ? second : first, reply)
             #expect(await peer.isAlive())
@@ -40,7 +40,7 @@ struct LateReplyTests {
         #expect(hub.counters.snapshot.completed == hub.counters.snapshot.total)
     }
 
-    /// Who subscribes again and again, wants everything and answers nothing, is held to what one subscription may have under way.
+    /// A peer that subscribes again and again, wants everything and answers nothing gets no more than one subscription may have under way.
     @Test func revisionsThatAreNeverAnsweredAreBounded() async throws {
         let database = try TestDatabase("hub")
         let blob = try await database.blob([1])
@@ -64,7 +64,7 @@ struct LateReplyTests {
         }
         #expect(await peer.ask("subChanges", [("collection", "0")])?.error?.code == 503)
         #expect(await peer.isAlive())
-        // What was sent for the subscription that ended is not lent any more.
+        // Blobs of what was sent for the ended subscription can no longer be requested by digest alone.
         #expect(await peer.ask("unsubChanges", [("collection", "0")])?.error == nil)
         #expect(await peer.ask("getAttachment", [("collection", "0"), ("digest", blob)])?.error?.code == 403)
         #expect(await peer.ask("getAttachment", [("collection", "0"), ("digest", blob), ("docID", "doc-0")])?.error == nil)

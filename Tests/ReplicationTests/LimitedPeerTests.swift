@@ -8,10 +8,10 @@ import Testing
 
 @testable import Replication
 
-/// What a peer learns of documents that it may not have, by every request that there is.
+/// What a peer can learn about documents that it may not have, through every kind of request.
 @Suite(.timeLimit(.minutes(10)))
 struct LimitedPeerTests {
-    /// What limits a peer: it may have `open`, and neither `secret` nor `gone`, which is a tombstone.
+    /// What limits the peer, which may have `open`, but neither `secret` nor `gone`, a tombstone.
     enum Bound: CaseIterable, CustomTestStringConvertible {
         case channels, syncFunction, filter
         var testDescription: String { "\(self)" }
@@ -20,7 +20,7 @@ struct LimitedPeerTests {
     private static let other = "3-bb00000000000000000000000000000000000001"
     private static let later = "4-bb00000000000000000000000000000000000002"
 
-    /// A listener with two collections, and a peer that is limited.
+    /// A listener with two collections, and a limited peer.
     private struct Scene {
         let database: TestDatabase
         var configuration: PassiveConfiguration
@@ -52,7 +52,7 @@ struct LimitedPeerTests {
             try await database.put("gone", "{\"in\":[\"red\"]}")
             gone = try await database.put("gone", "{}", deleted: true).text
             if bound == .channels {
-                // Assigned on another listener of the same database.
+                // The channels are assigned by another listener of the same database.
                 for (id, channel) in [("secret", "red"), ("open", "blue"), ("gone", "red")] {
                     try await database.database.write { transaction in
                         guard let revision = try transaction.document(collection, doc(id))?.revision else { return }
@@ -78,7 +78,7 @@ struct LimitedPeerTests {
         return reply.map { String(buffer: $0.body) }
     }
 
-    /// A document that the peer may not have is proposed like one that does not exist; the one that it may have, as ever.
+    /// A proposal for a document that the peer may not have is answered as if there were none; for one that it may have, as usual.
     @Test(arguments: Bound.allCases, [true, false])
     func proposals(_ bound: Bound, _ names: Bool) async throws {
         let scene = try await Scene(bound)
@@ -92,7 +92,7 @@ struct LimitedPeerTests {
         #expect(await propose(peer, mixed, names: names) == "[0,\(conflict),304]")
     }
 
-    /// What does not fit is refused without a word about what is there.
+    /// A revision that does not fit is refused without revealing anything about what is there.
     @Test(arguments: Bound.allCases)
     func revisions(_ bound: Bound) async throws {
         let scene = try await Scene(bound)
@@ -120,7 +120,7 @@ struct LimitedPeerTests {
         #expect(!text.contains("secret") && !text.contains("gone") && !text.contains(scene.secret) && !text.contains(scene.gone))
     }
 
-    /// Channels that one names are no channels that one has.
+    /// Naming a channel does not give a peer access to it.
     @Test(arguments: [Bound.channels, .syncFunction], ["red", "*"])
     func channelsByName(_ bound: Bound, _ channel: String) async throws {
         let scene = try await Scene(bound)
@@ -133,7 +133,7 @@ struct LimitedPeerTests {
         }
     }
 
-    /// A collection that it may not use is answered like one that is not there.
+    /// A collection that the peer may not use is treated like one that does not exist.
     @Test func collections() async throws {
         let scene = try await Scene(.syncFunction)
         for name in ["one.other", "one.nowhere"] {
@@ -146,7 +146,7 @@ struct LimitedPeerTests {
         }
     }
 
-    /// What nobody handles, and what asks nothing.
+    /// Unknown requests, and messages that expect no answer.
     @Test(arguments: Bound.allCases)
     func otherRequests(_ bound: Bound) async throws {
         let scene = try await Scene(bound)
@@ -166,8 +166,8 @@ struct LimitedPeerTests {
 
     // MARK: - A document that leaves while it is on its way
 
-    /// The peer takes its time to want a row, and has lost the channel meanwhile.
-    @Test func whatWasAnnouncedDoesNotComeWhenItIsNotForThePeerAnyMore() async throws {
+    /// The peer takes its time to request an announced row, and has lost the channel meanwhile.
+    @Test func anAnnouncedDocumentIsNotSentIfThePeerMayNoLongerHaveIt() async throws {
         let scene = try await Scene(.syncFunction)
         let collection = try scene.database.collection()
         let offered = Mutex(UInt64?.none)
@@ -180,7 +180,7 @@ struct LimitedPeerTests {
         #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true"), ("revocations", "true")])?.error == nil)
         var requests = peer.requests.makeAsyncIterator()
         while let request = await requests.next(), request.profile != "changes" || request.isNoReply {}
-        // The request is seen here before it is answered there.
+        // The offer arrives here before it is answered.
         while offered.withLock({ $0 }) == nil { await Task.yield() }
         try await scene.database.put("open", "{\"in\":[\"red\"]}")
         try await scene.database.wait { try await $0.database.read { try $0.assignedChannels(collection, doc("open")) } == ["red"] }
@@ -191,7 +191,7 @@ struct LimitedPeerTests {
             if request.profile == "norev" {
                 #expect(request.properties["id"] == "open" && request.properties["rev"] == scene.open && request.isNoReply)
             }
-            // And then it hears that the document went.
+            // Then it is told that the document is gone.
             if request.profile == "changes", String(buffer: request.body).contains("\"open\"") { break }
         }
         #expect(seen.contains("norev") && !seen.contains("rev"), "\(seen)")
@@ -221,8 +221,8 @@ struct LimitedPeerTests {
         return (nil, "")
     }
 
-    /// An offer is answered with what we hold; a remote that may not have that hears nothing of it.
-    @Test func ancestorsAreNamedToThoseWhoMayKnowThem() async throws {
+    /// Offers are answered with the ancestors that we have, except those that the remote may not know about.
+    @Test func ancestorsAreNamedOnlyToThoseWhoMayKnowThem() async throws {
         let none = TestFilter { _, _ in .reject }
         #expect(try await answer(toOffer: .pull, nil, marked: false).0 == "[[]]")
         #expect(try await answer(toOffer: .pushAndPull, none, marked: false).0 == "[[]]")
@@ -232,8 +232,8 @@ struct LimitedPeerTests {
         }
     }
 
-    /// What a listener is asked, and what was not asked for, a replicator refuses.
-    @Test func aReplicatorIsNoListener() async throws {
+    /// A replicator refuses requests that are meant for a listener, and revisions that it did not ask for.
+    @Test func aReplicatorIsNotAListener() async throws {
         let device = try TestDatabase("device")
         let listener = FakeListener { request in request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : OutgoingReply(json: "[]") }
         let replicator = Replicator(ReplicatorConfiguration(device, .push, continuous: true), listener)
@@ -251,7 +251,7 @@ struct LimitedPeerTests {
             break
         }
         #expect(try await device.get("planted") == nil)
-        // The push goes on.
+        // The push continues.
         try await device.put("later", "{}")
         #expect(await replicator.wait { $0.counts.pushed == 1 } != nil)
         await replicator.stop()

@@ -4,7 +4,7 @@ import Interfaces
 import Replication
 import Testing
 
-/// A listener's push filter that fails: what lies behind the document goes, and the peer's checkpoint must not pass it.
+/// A listener's push filter that fails on a document: what follows the document is sent, and the peer's checkpoint must not pass the document.
 @Suite(.timeLimit(.minutes(10)))
 struct ListenerFilterTests {
     private func hub(_ database: TestDatabase, _ filter: TestFilter) -> Hub {
@@ -18,7 +18,7 @@ struct ListenerFilterTests {
         }
     }
 
-    @Test func whatFailsIsDeliveredAfterTheMendToAPeerThatComesBack() async throws {
+    @Test func whatTheFilterFailedOnIsDeliveredAfterTheFixToAPeerThatReconnects() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         for id in 1...5 { try await b.put("doc-\(id)", "{\"n\":\(id)}") }
         let filter = TestFilter(failing(at: "doc-3"))
@@ -28,7 +28,7 @@ struct ListenerFilterTests {
         #expect(status.error == nil && status.counts.pulled == 4)
         #expect(hub.counters.standstills.map(\.id) == [doc("doc-3")])
         #expect(hub.counters.snapshot.held == 1)
-        // It comes back in vain, and again after the fix.
+        // It reconnects for nothing, and once more after the fix.
         status = await replicator.run()
         #expect(status.error == nil && status.counts.pulled == 0)
         filter.become("2") { _, _ in .pass }
@@ -54,8 +54,8 @@ struct ListenerFilterTests {
         await replicator.stop()
     }
 
-    /// The filter is as it was; the document is another now.
-    @Test func aRepairedDocumentGoesToo() async throws {
+    /// The filter stays the same, and the document changes.
+    @Test func aRepairedDocumentIsDeliveredToo() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         for id in 1...3 { try await b.put("doc-\(id)", "{\"bad\":\(id == 2)}") }
         let filter = TestFilter { document, _ in
@@ -73,7 +73,7 @@ struct ListenerFilterTests {
     }
 }
 
-/// A listener's push filter that is another one later: what the old one kept from peers is theirs.
+/// A listener's push filter that is replaced: peers get what only the old one kept from them.
 @Suite(.timeLimit(.minutes(10)))
 struct ChangedListenerFilterTests {
     private let configuration: PassiveConfiguration
@@ -96,11 +96,11 @@ struct ChangedListenerFilterTests {
         #expect(status.error == nil && status.counts.pulled == count, comment)
     }
 
-    @Test func aPeerThatComesBackGetsWhatAnotherVersionKeptFromIt() async throws {
+    @Test func aPeerThatReconnectsGetsWhatAnotherVersionKeptFromIt() async throws {
         try await fill()
         let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
         await pull(replicator, 2, "the old version")
-        // The same version has nothing new to say.
+        // With the same version there is nothing new to tell.
         #expect(try await configuration.kept.review(filter, in: b.database, isStart: true) == 0)
         await pull(replicator, 0, "as before")
         filter.become("2") { _, _ in .pass }
@@ -110,14 +110,14 @@ struct ChangedListenerFilterTests {
         #expect(try await a.contents() == b.contents())
     }
 
-    @Test func aVersionThatDecidesTheSameTellsNothing() async throws {
+    @Test func aVersionThatDecidesTheSameBringsNothing() async throws {
         try await fill()
         let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
         await pull(replicator, 2, "the old version")
         filter.become("2") { document, _ in text(document.body)?.contains("9") == true ? .reject : .pass }
         #expect(try await configuration.kept.review(filter, in: b.database) == 1)
         await pull(replicator, 0, "the new version")
-        // And it is kept for the one after that.
+        // The list is kept for the version after that.
         filter.become("3") { _, _ in .pass }
         #expect(try await configuration.kept.review(filter, in: b.database) == 1)
         await pull(replicator, 1, "the third version")
@@ -128,7 +128,7 @@ struct ChangedListenerFilterTests {
         let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true), hub)
         await replicator.start()
         try await a.wait { try await $0.count() == 2 }
-        // Taken out of the configuration.
+        // The filter is taken out of the configuration.
         filter.become("2") { _, _ in .pass }
         try await configuration.kept.review(nil, in: b.database)
         try await a.wait { try await $0.count() == 3 }
@@ -136,7 +136,7 @@ struct ChangedListenerFilterTests {
         await replicator.stop()
     }
 
-    /// One that comes between the new version and the look through the list, and is refused by that too, must not hide the others.
+    /// A peer that connects between the change of version and the review of the list, and from which the new version keeps documents too, must not hide the others.
     @Test func anotherPeerInBetweenTakesNothingFromTheFirst() async throws {
         try await fill()
         let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
@@ -149,7 +149,7 @@ struct ChangedListenerFilterTests {
         await pull(replicator, 1, "the first peer")
     }
 
-    @Test func peersOfAListenerThatIsGoneGetItFromAnother() async throws {
+    @Test func peersOfARemovedListenerGetItFromAnotherOne() async throws {
         try await fill()
         let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
         await pull(replicator, 2, "the listener that goes")
@@ -160,7 +160,7 @@ struct ChangedListenerFilterTests {
     }
 }
 
-/// One document that changes faster than the network.
+/// One document that changes faster than the network can carry it.
 @Suite(.timeLimit(.minutes(10)))
 struct RapidSaveTests {
     @Test func threeHundredSavesEndWithTheLastOne() async throws {

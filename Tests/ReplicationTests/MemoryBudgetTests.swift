@@ -4,7 +4,7 @@ import Testing
 
 @testable import Replication
 
-/// Who may hold how much, and who is dropped first.
+/// How much each connection may hold, and which one is dropped first.
 @Suite struct MemoryBudgetTests {
     /// A clock that a test sets.
     final class HandClock: TimeSource {
@@ -16,7 +16,7 @@ import Testing
         func back(_ by: UInt64) { seconds.withLock { $0 -= by } }
     }
 
-    /// What a connection was told by what others did.
+    /// What a connection is told because of what others do.
     private final class Told: Sendable {
         private let list = Mutex<[MemoryBudget.Standing]>([])
         var all: [MemoryBudget.Standing] { list.withLock { $0 } }
@@ -33,28 +33,28 @@ import Testing
         return (budget.share { told.add($0) }, told)
     }
 
-    @Test func uptoThreeQuartersNobodyIsCrowded() {
+    @Test func upToThreeQuartersNobodyIsCrowded() {
         let budget = budget()
         let (one, _) = join(budget)
         #expect(one.hold(6 * megabyte, owedByPeer: 0) == .free)
         #expect(budget.used == 6 * megabyte)
     }
 
-    @Test func aboveItWhoHoldsMoreThanItsShareIsCrowdedAndThenRelieved() {
+    @Test func aboveThatAConnectionWithMoreThanItsShareIsCrowdedAndThenRelieved() {
         let budget = budget()
         let (large, toldLarge) = join(budget)
         let (small, toldSmall) = join(budget)
         #expect(large.hold(6 * megabyte, owedByPeer: 0) == .free)
         #expect(small.hold(megabyte, owedByPeer: 0) == .free)
         #expect(large.hold(6 * megabyte, owedByPeer: 0) == .crowded)
-        // Of two, each may have half; what is above is crowded, the other is not.
+        // With two connections, each may have half: the one above that is crowded, and the other is not.
         #expect(toldLarge.all == [] && toldSmall.all == [])
         #expect(small.hold(0, owedByPeer: 0) == .free)
         #expect(toldLarge.all == [.free])
         #expect(large.hold(6 * megabyte, owedByPeer: 0) == .free)
     }
 
-    @Test func itIsShortWhereLittleIsLeftWhoeverHasIt() {
+    @Test func memoryIsShortWhenLittleIsLeftWhoeverHoldsIt() {
         let budget = budget()
         let (one, _) = join(budget)
         _ = one.hold(7 * megabyte, owedByPeer: 0)
@@ -65,7 +65,7 @@ import Testing
         #expect(!budget.isShort)
     }
 
-    @Test func aConnectionThatGoesRelievesTheOthers() {
+    @Test func aConnectionThatEndsRelievesTheOthers() {
         let budget = budget()
         let (large, told) = join(budget)
         let (other, _) = join(budget)
@@ -77,7 +77,7 @@ import Testing
         #expect(other.hold(megabyte, owedByPeer: 0) == .evicted && budget.used == 5 * megabyte)
     }
 
-    @Test func aShareThatNobodyHoldsIsGivenUp() {
+    @Test func aShareWithoutAnOwnerIsGivenBack() {
         let budget = budget()
         do {
             let (share, _) = join(budget)
@@ -86,7 +86,7 @@ import Testing
         #expect(budget.used == 0)
     }
 
-    @Test func whatAConnectionLeavesCountsUntilNobodyHasIt() {
+    @Test func whatAConnectionLeavesBehindCountsUntilItIsReleased() {
         let memory = MemoryBudget(limit: 1_000_000)
         for isEvicted in [false, true] {
             var share: MemoryBudget.Share? = memory.share { _ in }
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func whoTakesItPieceByPieceStaysThoughAsMuchIsHeldForIt() {
+    @Test func aPeerThatTakesItPieceByPieceStaysEvenIfAsMuchIsHeldForIt() {
         let budget = budget()
         let (reader, toldReader) = join(budget)
         let (idle, toldIdle) = join(budget)
@@ -115,7 +115,7 @@ import Testing
         #expect(toldIdle.all.contains(.evicted) && !toldReader.all.contains(.evicted))
     }
 
-    @Test func whoOwesTheMostForTheLongestGivesWay() {
+    @Test func theConnectionThatOwesTheMostForTheLongestIsEvicted() {
         let budget = budget()
         let (old, toldOld) = join(budget)
         let (large, toldLarge) = join(budget)
@@ -127,14 +127,14 @@ import Testing
         // 2 MiB for 11 s weigh more than 5 MiB for one.
         #expect(last.hold(2 * megabyte, owedByPeer: 2 * megabyte) != .evicted)
         #expect(toldOld.all == [.evicted] && !toldLarge.all.contains(.evicted) && !toldLast.all.contains(.evicted))
-        // What it holds is here until it has ended.
+        // What it holds stays in memory until it has ended.
         #expect(budget.used == 9 * megabyte && budget.isUsedUp)
         #expect(old.hold(megabyte, owedByPeer: 0) == .evicted)
         old.giveUp()
         #expect(budget.used == 7 * megabyte && !budget.isUsedUp)
     }
 
-    @Test func aPeerThatEndsWhatItBeganStartsAnew() {
+    @Test func aPeerThatFinishesWhatItBeganStartsAfresh() {
         let budget = budget()
         let (steady, toldSteady) = join(budget)
         let (stuck, toldStuck) = join(budget)
@@ -150,14 +150,14 @@ import Testing
         #expect(toldStuck.all == [.evicted] && !toldSteady.all.contains(.evicted))
     }
 
-    @Test func whoReadsSlowlyStaysBeforeOneThatDoesNothing() {
+    @Test func aSlowReaderIsPreferredToOneThatDoesNothing() {
         let budget = budget()
         let (slow, toldSlow) = join(budget)
         let (stuck, toldStuck) = join(budget)
         _ = slow.hold(4 * megabyte, owedByPeer: 4 * megabyte)
         clock.go(60)
         _ = stuck.hold(megabyte, owedByPeer: megabyte)
-        // A tenth of a megabyte each second is read, and as much comes in addition.
+        // Each second, a tenth of a megabyte is read and as much is added.
         for _ in 0..<60 {
             clock.go(1)
             _ = slow.hold(4 * megabyte - 100 << 10, owedByPeer: 4 * megabyte - 100 << 10)
@@ -168,14 +168,14 @@ import Testing
         #expect(toldStuck.all == [.evicted] && !toldSlow.all.contains(.evicted))
     }
 
-    @Test func whoseWorkIsOursIsNotEvicted() {
+    @Test func aConnectionThatWaitsForOurWorkIsNotEvicted() {
         let budget = budget()
         let (one, told) = join(budget)
         #expect(one.hold(9 * megabyte, owedByPeer: 0) == .crowded)
         #expect(told.all == [])
     }
 
-    @Test func theOneThatAsksMayBeTheOneThatGoes() {
+    @Test func theConnectionThatAsksForMemoryMayBeTheOneThatIsEvicted() {
         let budget = budget()
         let (one, told) = join(budget)
         #expect(one.hold(9 * megabyte, owedByPeer: 9 * megabyte) == .evicted)
@@ -184,7 +184,7 @@ import Testing
         #expect(budget.used == 0)
     }
 
-    @Test func aClockThatAnotherThreadReadLaterWeighsNothing() {
+    @Test func aClockReadLaterByAnotherThreadDoesNoHarm() {
         let budget = budget()
         let (stuck, toldStuck) = join(budget)
         let (fresh, toldFresh) = join(budget)
@@ -192,7 +192,7 @@ import Testing
         _ = stuck.hold(4 * megabyte, owedByPeer: 4 * megabyte)
         clock.go(20)
         _ = fresh.hold(3 * megabyte, owedByPeer: 3 * megabyte)
-        // This thread had looked before `fresh` did, and gets the lock after it.
+        // This thread has read the clock before `fresh` did, and gets the lock after it.
         clock.back(1)
         _ = last.hold(2 * megabyte, owedByPeer: 0)
         #expect(toldStuck.all == [.evicted] && !toldFresh.all.contains(.evicted))
@@ -207,18 +207,18 @@ import Testing
             shares.append((share, told))
             _ = share.hold(1 << (10 + index % 12), owedByPeer: 1 << (10 + index % 12))
             clock.go(1)
-            // Nobody takes more while those that have to go are here.
+            // Nobody may take more while evicted connections are still there.
             most = max(most, budget.used)
             for each in shares where budget.isUsedUp && each.told.all.contains(.evicted) { each.share.giveUp() }
             #expect(budget.used <= budget.limit)
         }
-        // By what the last one took that came in.
+        // The limit may be exceeded by what the last one took that was let in.
         #expect(most > budget.limit && most <= budget.limit + 2 << 20)
         for each in shares { each.share.giveUp() }
         #expect(budget.used == 0)
     }
 
-    @Test func whoOwesNextToNothingIsNotTheOneThatGoes() {
+    @Test func aConnectionThatOwesNextToNothingIsNotEvicted() {
         let budget = budget()
         let (idle, toldIdle) = join(budget)
         _ = idle.hold(2 * megabyte, owedByPeer: 256)
@@ -229,7 +229,7 @@ import Testing
         #expect(toldIdle.all == [] && budget.used == 2 * megabyte)
     }
 
-    @Test func whatCanBeSparedGoesBeforeAnybodyDoes() {
+    @Test func whatCanBeSparedIsReleasedBeforeAnybodyIsEvicted() {
         let budget = budget()
         let asked = Mutex(0)
         let idle = budget.share(trim: { asked.withLock { $0 += 1 } }) { _ in }
@@ -239,15 +239,15 @@ import Testing
         _ = busy.hold(5 * megabyte, owedByPeer: 5 * megabyte)
         #expect(asked.withLock { $0 } == 1 && !told.all.contains(.evicted))
         #expect(idle.hold(megabyte, owedByPeer: 0) == .free && budget.used == 6 * megabyte)
-        // It has none left to give: now somebody goes.
+        // It has nothing left to spare, and so a connection is evicted.
         #expect(busy.hold(8 * megabyte, owedByPeer: 8 * megabyte) == .evicted)
     }
 
-    @Test func workWaitsForOtherWorkAndIsRefusedWhereNothingWillEnd() async {
+    @Test func workWaitsForOtherWorkAndIsRefusedIfWaitingWouldNotHelp() async {
         let budget = budget()
         var first = await budget.reserve(3 * megabyte)
         #expect(first != nil && budget.used == 3 * megabyte)
-        // More than the half that work may have.
+        // This is more than the half that is available for work.
         #expect(await budget.reserve(5 * megabyte) == nil)
         let others = [3, 4].map { count in Task { [megabyte] in await budget.reserve(count * megabyte) != nil } }
         first = nil
@@ -261,8 +261,8 @@ import Testing
         #expect(await budget.reserve(4 * megabyte) != nil)
     }
 
-    /// Parts that are taken again and again would keep it from callers that need all of it.
-    @Test func pagesTakeNothingWhileWorkWaits() async {
+    /// Otherwise callers that keep taking small parts would leave none for those that need a lot at once.
+    @Test func pagesTakeNoMemoryWhileWorkWaits() async {
         let budget = MemoryBudget(limit: 64 * megabyte)
         #expect(SessionAccounts.pageRoom(budget).room != nil)
         var first = await budget.reserve(budget.workLimit)

@@ -2,9 +2,9 @@ import Environment
 import Synchronization
 import Testing
 
-/// Memory that the process uses beyond what is accounted for reduces the budget.
+/// Memory that the process uses beyond what is accounted for reduces the budget for peers.
 @Suite struct MemoryObservationTests {
-    /// What the process takes, as a test has it.
+    /// How much memory the process takes, set by a test.
     private final class Process: Sendable {
         private let megabytes: Mutex<Int>
         init(_ megabytes: Int) { self.megabytes = Mutex(megabytes) }
@@ -30,7 +30,7 @@ import Testing
         return 64
     }
 
-    @Test func whatIsNotCountedLeavesLessForPeers() {
+    @Test func unaccountedMemoryLeavesLessForPeers() {
         let budget = budget()
         budget.noteRest()
         #expect(room(budget, overhead: 0) == 56)
@@ -44,10 +44,10 @@ import Testing
         #expect(room(budget, overhead: 500) == 24)
     }
 
-    @Test func whatTheProcessTakesAtRestIsNotHeldForPeers() {
+    @Test func memoryTakenAtRestIsNotCountedAgainstPeers() {
         let budget = budget()
         budget.noteRest()
-        // A database more, say.
+        // As if another database had been opened.
         process.takes(90)
         budget.noteRest()
         let share = budget.share { _ in }
@@ -55,19 +55,19 @@ import Testing
         #expect(share.hold(50 * megabyte, owedByPeer: 50 * megabyte) != .evicted)
     }
 
-    @Test func whatPeersMakeTheProcessHoldIsNoRest() {
+    @Test func memoryHeldBecauseOfPeersIsNotTheRestingSize() {
         let budget = budget()
         budget.noteRest()
         let (share, other) = (budget.share { _ in }, budget.share { _ in })
         _ = other.hold(1, owedByPeer: 0)
         process.takes(80)
         _ = share.hold(30 * megabyte, owedByPeer: 30 * megabyte)
-        // 20 MiB are not counted, and stay so.
+        // 20 MiB are not accounted for, and must not become part of the resting size.
         budget.noteRest()
         #expect(share.hold(37 * megabyte, owedByPeer: 37 * megabyte) == .crowded)
     }
 
-    @Test func whatIsNotCountedIsWhatTheProcessTakesBesideItsRest() {
+    @Test func unaccountedMemoryIsWhatTheProcessTakesBeyondItsRestingSize() {
         let budget = budget()
         #expect(budget.uncounted == 0)
         budget.noteRest()
@@ -80,7 +80,7 @@ import Testing
         withExtendedLifetime(share) {}
     }
 
-    @Test func lookingCostsNothingWhileLittleChanges() {
+    @Test func observingCostsNothingWhileLittleChanges() {
         let looks = Mutex(0)
         let budget = MemoryBudget(limit: 64 * megabyte, time: clock, resident: {
             looks.withLock { $0 += 1 }

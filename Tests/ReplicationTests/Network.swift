@@ -25,9 +25,9 @@ final class Hub: TransportConnector, Sendable {
     private let peersHaveBothNames: Bool
     private let environment: Environment
     let counters = ReplicationCounters()
-    /// Open as long as the hub is there.
+    /// Keeps the database open for as long as the hub exists.
     private let owner: TestDatabase?
-    /// The levels that sessions of this hub reported, as "busy", "idle", "stopped".
+    /// The activity levels that this hub's sessions report, such as "busy", "idle" and "stopped".
     let activity: AsyncStream<ActivityLevel>
     private let activityContinuation: AsyncStream<ActivityLevel>.Continuation
 
@@ -47,7 +47,7 @@ final class Hub: TransportConnector, Sendable {
         self.init(PassiveConfiguration(listener: "hub", database: database.database), owner: database, faults: faults)
     }
 
-    /// The next attempts fail with this error.
+    /// Makes the next attempts fail with this error.
     func refuse(_ count: Int, _ error: ReplicationError) {
         state.withLock {
             $0.refusal = error
@@ -58,7 +58,7 @@ final class Hub: TransportConnector, Sendable {
     var connections: Int { state.withLock { $0.connections } }
     var sessions: [ReplicationSession] { state.withLock { $0.sessions } }
 
-    /// Ends all connections without a word.
+    /// Ends all connections with the code that asks peers to come back later.
     func cut() async {
         for session in sessions { await session.stop(code: 4001) }
     }
@@ -100,7 +100,7 @@ extension ReplicatorConfiguration {
         change(&self)
     }
 
-    /// The same setting for the default collection.
+    /// Changes the settings of the default collection, the only one.
     mutating func only(_ change: (inout CollectionReplication) -> Void) {
         var collection = CollectionReplication(collection: .default)
         change(&collection)
@@ -120,7 +120,7 @@ extension Replicator {
         return await waitUntilStopped()
     }
 
-    /// Waits for a status; nil when the replicator stopped first.
+    /// Waits for a status; nil if the replicator stops first.
     @discardableResult
     nonisolated func wait(for holds: (ReplicatorStatus) -> Bool) async -> ReplicatorStatus? {
         for await status in statusChanges() {
@@ -139,18 +139,18 @@ func replicate(
     await Replicator(ReplicatorConfiguration(database, type, change), hub).run(reset: reset)
 }
 
-/// The system's chance, but for single draws: no delay is shortened.
+/// The system's random numbers, except for single draws, so that no delay is shortened.
 struct WithoutJitter: RandomSource {
     func next() -> UInt64 { .max }
     func fill(_ buffer: UnsafeMutableRawBufferPointer) { SystemRandom().fill(buffer) }
 }
 
-/// Time that stands until somebody sleeps, and then has that time pass at once.
+/// A clock that stands still until somebody sleeps, and then lets that time pass at once.
 final class JumpingTime: TimeSource {
     private let state = Mutex((now: UInt64(0), sleeps: [Int]()))
     /// How long each sleep lasted, in seconds.
     var sleeps: [Int] { state.withLock { $0.sleeps } }
-    /// Everything else as on this machine.
+    /// Everything else is as on this machine.
     var environment: Environment { Environment(time: self, random: WithoutJitter()) }
 
     func monotonicNanoseconds() -> UInt64 { state.withLock { $0.now } }

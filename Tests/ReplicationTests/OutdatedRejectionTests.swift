@@ -4,7 +4,7 @@ import Interfaces
 import Replication
 import Testing
 
-/// What a version of the push filter rejected that is not in force any more: it is owed, and nobody says that it is rejected.
+/// A document that was rejected by a version of the push filter that is no longer in force: it is still pending, and is not reported as rejected.
 @Suite(.timeLimit(.minutes(5)))
 struct OutdatedRejectionTests {
     private let filter = TestFilter { document, _ in document.id.text == "low" ? .reject : .pass }
@@ -19,7 +19,7 @@ struct OutdatedRejectionTests {
         let low = doc("low")
         #expect(try await replicator.pendingEstimate() == Replicator.Pending())
         guard case .rejected = try await replicator.standing(of: low, in: .default).push else {
-            Issue.record("the filter in force rejected it")
+            Issue.record("the filter in force rejected it, but it does not count as rejected")
             return
         }
 
@@ -28,17 +28,17 @@ struct OutdatedRejectionTests {
         #expect(try await replicator.pendingDocumentIDs().map(\.1) == [low])
         #expect(try await replicator.isPending(low, in: .default))
         guard case .outdated(let noted) = try await replicator.standing(of: low, in: .default).push else {
-            Issue.record("another version is in force")
+            Issue.record("another version is in force, but the rejection does not count as outdated")
             return
         }
         #expect(noted.version == "1")
 
-        // The filter that is asked now rejects it as well.
+        // The new version rejects it as well.
         filter.become("3") { _, _ in .reject }
         #expect(try await !replicator.isPending(low, in: .default))
         #expect(try await replicator.pendingDocumentIDs().isEmpty)
         guard case .willBeRejected = try await replicator.standing(of: low, in: .default).push else {
-            Issue.record("the version in force says no")
+            Issue.record("the version in force rejects it, but that is not reported")
             return
         }
 
@@ -57,7 +57,7 @@ struct OutdatedRejectionTests {
         #expect(try await replicator.pendingEstimate().count == 1)
     }
 
-    @Test func whatThePeerCannotTakeIsSaidInItsPlace() async throws {
+    @Test func whatThePeerCannotTakeIsReportedInstead() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.put("low", "{}")
         let configuration = ReplicatorConfiguration(a, .push) { $0.only { $0.pushFilter = filter } }
@@ -67,7 +67,7 @@ struct OutdatedRejectionTests {
         let full = ReplicationError(domain: .http, code: 503, message: "full")
         replicator.waiting.note([DocumentEvent(id: doc("low"), collection: .default, direction: .push, error: full)], at: 1)
         guard case .waiting(let waiting) = try await replicator.standing(of: doc("low"), in: .default).push else {
-            Issue.record("it waits, and is not rejected")
+            Issue.record("it waits because of the peer, but that is not reported")
             return
         }
         #expect(waiting.error.code == 503)
