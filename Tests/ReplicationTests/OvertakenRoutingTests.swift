@@ -7,7 +7,7 @@ import Testing
 
 /// A sync function that is replaced while it is being asked.
 @Suite(.timeLimit(.minutes(10))) struct OvertakenRoutingTests {
-    /// Its first version decides about nothing, and takes its time with `b`; the second puts everything into `red`.
+    /// Its first version fails on every document, and takes its time over `b`; the second puts everything into `red`.
     private final class SlowSync: SyncFunction, Sendable {
         let pluginName = "slow-sync"
         let versions = Versions()
@@ -30,7 +30,7 @@ import Testing
         func open() { isOpened.yield() }
     }
 
-    @Test func whatItCouldNotDecideIsAskedOfTheNextOne() async throws {
+    @Test func theNextVersionIsAskedAboutWhatItCouldNotDecide() async throws {
         let database = try TestDatabase("hub")
         let function = SlowSync()
         let collection = try database.collection()
@@ -43,7 +43,7 @@ import Testing
         try await database.wait { try await $0.database.statistics().map(\.unrouted) == [1] }
         try await database.put("b", "{}")
         await function.waitUntilAsked()
-        // The second version goes through what the first has left, and of `b` nothing is noted yet.
+        // The second version goes through what the first has left undecided, and nothing is noted about `b` yet.
         function.versions.become("2")
         try await database.wait { _ in try await isInRed("a") }
         function.open()

@@ -6,9 +6,9 @@ import Replication
 import Synchronization
 import Transport
 
-/// The other end of a connection, played by a test: it sends any requests, well formed or not, and answers as told.
+/// The other end of a connection, played by a test: it sends any requests, well-formed or not, and answers as it is told.
 ///
-/// Sendable although it is mutable: everything mutable is touched on `loop` only.
+/// Sendable although it is mutable, because everything mutable is touched only on `loop`.
 final class Peer: MessageReceiver, @unchecked Sendable {
     typealias Answer = @Sendable (IncomingRequest) -> OutgoingReply?
 
@@ -19,7 +19,7 @@ final class Peer: MessageReceiver, @unchecked Sendable {
     private var waiting: [RequestToken: CheckedContinuation<IncomingReply?, Never>] = [:]
     private var answer: Answer = { _ in nil }
     private var isOver = false
-    /// What the other side asks.
+    /// The requests of the other side.
     let requests: AsyncStream<IncomingRequest>
     private let requestContinuation: AsyncStream<IncomingRequest>.Continuation
     /// How the connection ended.
@@ -49,7 +49,7 @@ final class Peer: MessageReceiver, @unchecked Sendable {
         }
     }
 
-    /// Nil when the connection ended first.
+    /// Sends a request and waits for its reply; nil if the connection ends first.
     func ask(_ request: OutgoingRequest) async -> IncomingReply? {
         await withCheckedContinuation { continuation in
             loop.execute {
@@ -81,7 +81,7 @@ final class Peer: MessageReceiver, @unchecked Sendable {
         return await ask("getCollections", [], "{\"checkpoint_ids\":[\(ids)],\"collections\":[\(names)]}")
     }
 
-    /// The session answers still.
+    /// Whether the session still answers.
     func isAlive() async -> Bool {
         let reply = await ask("getCheckpoint", [("client", "alive?"), ("collection", "0")])
         return reply?.error?.code == 404
@@ -138,7 +138,7 @@ final class Peer: MessageReceiver, @unchecked Sendable {
 /// A listener played by a test.
 final class FakeListener: TransportConnector, Sendable {
     private let answer: Peer.Answer
-    /// What is spoken, where it is said; and whether revisions are called by ids as well.
+    /// The protocol that is spoken, if it is named; and whether revisions have ids as well.
     private let subprotocol: Subprotocol?
     private let hasBothNames: Bool
     private let peersSoFar = Mutex([Peer]())

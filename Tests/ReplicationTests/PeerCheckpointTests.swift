@@ -5,7 +5,7 @@ import NIOCore
 import Replication
 import Testing
 
-/// Checkpoints that peers store here: bounded, and each user's its own.
+/// Checkpoints that peers store here: they are bounded, and each user has their own.
 @Suite(.timeLimit(.minutes(10)))
 struct PeerCheckpointTests {
     private func peer(
@@ -26,23 +26,23 @@ struct PeerCheckpointTests {
         return reply?.error == nil ? reply.map { String(buffer: $0.body) } : "\(reply?.error?.code ?? 0)"
     }
 
-    @Test func oneUserNeitherSeesNorReplacesAnothers() async throws {
+    @Test func oneUserNeitherSeesNorReplacesAnothersCheckpoints() async throws {
         let database = try TestDatabase("hub")
         let users = ["anna", "ben", nil]
         for user in users {
             let peer = try await peer(database, user)
             #expect(await get(peer, "cp") == "404")
-            // With the token of another it is a conflict, without one a first checkpoint.
+            // With another user's token it is a conflict; without a token it is a first checkpoint.
             #expect(await set(peer, "cp", "{\"local\":9}", after: "1-cc") == 409)
             #expect(await set(peer, "cp", "{\"time\":\"\(user ?? "")\"}") == nil)
         }
         for user in users { #expect(await get(try await peer(database, user), "cp") == "{\"time\":\"\(user ?? "")\"}") }
-        // The same in the answer to getCollections.
+        // The same holds for the answer to getCollections.
         let eve = try await peer(database, "eve")
         #expect((await eve.ask("getCollections", [], "{\"checkpoint_ids\":[\"cp\"],\"collections\":[\"_default\"]}")).map { String(buffer: $0.body) } == "[{}]")
     }
 
-    @Test func oneUserCannotCrowdOutAnothers() async throws {
+    @Test func oneUserCannotCrowdOutAnothersCheckpoints() async throws {
         let database = try TestDatabase("hub")
         func limit(_ limits: inout ReplicationLimits) { limits.maximumCheckpoints = 5 }
         let anna = try await peer(database, "anna", limit)
@@ -56,7 +56,7 @@ struct PeerCheckpointTests {
         #expect(await get(anna, "mine") == "{\"local\":1}")
     }
 
-    @Test func oneThatIsTooLargeIsRefusedInWords() async throws {
+    @Test func aTooLargeCheckpointIsRefusedWithAMessage() async throws {
         let peer = try await peer(TestDatabase("hub"), "anna") { $0.maximumCheckpointBytes = 100 }
         let reply = await peer.ask("setCheckpoint", [("client", "cp")], "{\"x\":\"\(String(repeating: "x", count: 100))\"}")
         #expect(reply?.error?.code == 413 && reply?.error?.message.contains("max_checkpoint_bytes is 100") == true)

@@ -5,7 +5,7 @@ import Interfaces
 import Replication
 import Testing
 
-/// What a peer writes in requests, between its login and the store.
+/// What a client writes with requests, between its login and the store.
 @Suite("Writes of CouchDB's clients", .timeLimit(.minutes(5)))
 struct PeerWritingTests {
     private func writing(_ database: TestDatabase, isAdmitted: @escaping @Sendable () -> Bool = { true }) throws -> PeerWriting {
@@ -19,7 +19,7 @@ struct PeerWritingTests {
         PeerWriting.Write(id: doc(id), revision: .edit(of: nil), isDeleted: false, body: Array(body.utf8))
     }
 
-    @Test("a blob that was collected since the client saw it is not named by what is stored")
+    @Test("a stored document does not name a blob that was collected since the client saw it")
     func collectedBlobs() async throws {
         let database = try TestDatabase("hub")
         let here = try await database.blob([1, 2, 3])
@@ -43,7 +43,7 @@ struct PeerWritingTests {
         #expect(try await database.get("a") == nil)
     }
 
-    @Test("if edits made here have versions, a client's edits have them too, and revisions made elsewhere have none")
+    @Test("if edits made here get versions, so do a client's edits, but revisions made elsewhere do not")
     func versions() async throws {
         let database = try TestDatabase("hub") { $0.versionsEdits = true }
         let collection = try database.collection()
@@ -59,7 +59,7 @@ struct PeerWritingTests {
         let made = PeerWriting.Write(id: doc("b"), revision: .made(rev("2-bb"), history: [rev("1-aa")]), isDeleted: false, body: Array("{}".utf8))
         guard case .stored? = try await writing.store([made]).first else { throw CancellationError() }
         #expect(try await revisions("b").vector(of: rev("2-bb")) == nil)
-        // On top of what came without one.
+        // An edit of a revision that came without a version.
         let on = PeerWriting.Write(id: doc("b"), revision: .edit(of: rev("2-bb")), isDeleted: false, body: Array("{\"n\":2}".utf8))
         guard case .stored(let third)? = try await writing.store([on]).first else { throw CancellationError() }
         #expect(try await revisions("b").vector(of: third) != nil)

@@ -4,11 +4,11 @@ import Testing
 
 @testable import Replication
 
-/// What is still to be pushed, asked of databases in which that is much, or little among much.
+/// What is still to be pushed, in databases where that is a lot, or a little among a lot.
 @Suite(.timeLimit(.minutes(10)))
 struct PendingTests {
-    /// A pull has left marks on all, and another replicator to the same remote has a checkpoint of its own, which is at the beginning.
-    @Test func countingEndsAfterSoManyRows() async throws {
+    /// A pull has left marks on all documents, and another replicator for the same remote has its own checkpoint, at the beginning.
+    @Test func countingStopsAfterACertainNumberOfRows() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await b.fill(0..<3_000)
         #expect(await replicate(a, Hub(b), .pull).counts.pulled == 3_000)
@@ -21,7 +21,7 @@ struct PendingTests {
         #expect(try await !replicator.isPending(doc("doc-1"), in: .default))
     }
 
-    /// Documents carry no time; marks that are made while something waits say when it had come.
+    /// Documents carry no time: marks made while something waits tell when it came.
     @Test func ageAndSizeOfWhatWaits() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let collection = try #require(a.database.collection(.default))
@@ -36,14 +36,14 @@ struct PendingTests {
         var since: [String: Int64?] = [:]
         try await replicator.forEachPending { for row in $0 { since[row.id.text] = row.since } }
         #expect(since == ["first": 1_000, "second": 2_000, "third": nil])
-        // An edit makes it young again.
+        // After an edit, its age starts from zero.
         try await a.put("first", "{}")
         #expect(try await replicator.pendingEstimate().oldest == 2_000)
         await replicator.run()
         #expect(try await replicator.pendingEstimate() == Replicator.Pending())
     }
 
-    /// More named documents than are looked up at a time, in no order.
+    /// More documents are named than are looked up at a time, in no particular order.
     @Test func namedDocumentsAreAllFound() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<5_000)

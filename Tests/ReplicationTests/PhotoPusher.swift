@@ -4,7 +4,7 @@ import NIOCore
 
 @testable import Replication
 
-/// A peer of a listener that pushes one document with a photo, as often as it is told to.
+/// A peer that pushes one document with a photo to a listener, as often as it is told to.
 struct PhotoPusher {
     let peer: Peer
     private let body: String
@@ -22,7 +22,7 @@ struct PhotoPusher {
         await peer.begin()
     }
 
-    /// - Returns: the error's number; nil: it was taken.
+    /// - Returns: the error code, or nil if it was accepted.
     func push() async -> Int? {
         await peer.ask("rev", [("collection", "0"), ("id", "photo"), ("rev", "1-aa"), ("history", "")], body)?.error?.code
     }

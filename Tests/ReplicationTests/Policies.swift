@@ -3,7 +3,7 @@ import Interfaces
 import Replication
 import Synchronization
 
-/// Tells of new versions, to any number of listeners.
+/// Announces new versions to any number of listeners.
 final class Versions: Sendable {
     private let state = Mutex((version: "1", listeners: [AsyncStream<String>.Continuation]()))
     var current: String { state.withLock { $0.version } }
@@ -23,7 +23,7 @@ final class Versions: Sendable {
     }
 }
 
-/// A filter made of a closure, which can be exchanged like a plugin's version.
+/// A filter made from a closure that can be replaced, like a new version of a plugin.
 final class TestFilter: DocumentFilter, Sendable {
     typealias Rule = @Sendable (PolicyDocument, PolicyContext) -> FilterVerdict
     private let rule: Mutex<Rule>
@@ -54,7 +54,7 @@ final class TestFilter: DocumentFilter, Sendable {
     }
 }
 
-/// A resolver made of a closure.
+/// A resolver made from a closure.
 final class TestResolver: ConflictResolver, Sendable {
     typealias Rule = @Sendable (PolicyConflict) -> ConflictDecision
     private let rule: Mutex<Rule>
@@ -77,7 +77,7 @@ final class TestResolver: ConflictResolver, Sendable {
     }
 }
 
-/// A sync function made of a closure over the document's JSON.
+/// A sync function made from a closure over the document's JSON.
 final class TestSync: SyncFunction, Sendable {
     typealias Rule = @Sendable (JSONObject, SyncRequest) -> SyncVerdict
     private let rule: Mutex<Rule>
@@ -85,7 +85,7 @@ final class TestSync: SyncFunction, Sendable {
     private let versions = Versions()
     let pluginName = "test-sync"
     var version: String { versions.current }
-    /// The documents it was asked about, `+` behind those with an old revision.
+    /// The documents it was asked about, with a `+` after those that had an old revision.
     var questions: [String] { asked.withLock { $0 } }
 
     init(_ rule: @escaping Rule = TestSync.byFields) { self.rule = Mutex(rule) }

@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 import Transport
 
-/// Peers that let us read and not write: what they have comes, and what is here waits.
+/// Peers that let us read but not write: what they have is pulled, and what is here waits.
 @Suite("Peers that are only read", .timeLimit(.minutes(5)))
 struct ReadOnlyPeerTests {
     private static func forbidden(_ request: HTTPRequest, _: [UInt8]) -> HTTPResponse? {
@@ -15,7 +15,7 @@ struct ReadOnlyPeerTests {
         return isWrite ? .error(status: 403, error: "forbidden", reason: "only for reading") : nil
     }
 
-    @Test("a CouchDB database is pulled, resuming where it was although it keeps no checkpoint; what waits is pushed once that is allowed")
+    @Test("a CouchDB database is pulled, resuming where it was although it keeps no checkpoint; waiting documents are pushed once that is allowed")
     func couch() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<3, prefix: "mine-")
@@ -29,7 +29,7 @@ struct ReadOnlyPeerTests {
             await first.start()
             await first.wait { $0.activity == .idle && $0.refusals.push != nil && $0.refusals.checkpoint != nil && $0.counts.pulled == 50 }
             #expect(first.status.error == nil && first.status.refusals.push?.code == 403 && first.status.refusals.push?.remedy != nil)
-            // Known from the first refusal on, and not only since somebody looked.
+            // Counted from the first refusal, and not from when somebody first looked.
             #expect(first.status.behindSince.push != nil && first.status.behindSince.room == nil)
             #expect(first.status.lastSuccess == nil && first.status.lag(now: 5) == nil)
             #expect(try await first.refusedCount() == 0)
@@ -52,7 +52,7 @@ struct ReadOnlyPeerTests {
         }
     }
 
-    @Test("documents that are refused on arrival wait as well, and do not count as refused one by one")
+    @Test("documents that are refused on arrival wait as well, and are not counted as refused individually")
     func onTheWay() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<3, prefix: "mine-")
@@ -60,7 +60,7 @@ struct ReadOnlyPeerTests {
             server.trouble { request, body in request.path.hasSuffix("_bulk_docs") ? Self.forbidden(request, body) : nil }
             server.change { $0.edit("theirs", "{}") }
             let status = await Replicator(ReplicatorConfiguration(a, to: target), try DatabaseClient(target)).run()
-            // What runs once has to say that it did half of its work.
+            // A one-shot run has to say that half of its work is not done.
             #expect(status.error?.code == 403 && status.counts.pulled == 1 && status.counts.pushed == 0, "\(status)")
             #expect(try await a.body("theirs") != nil && server.tree.documents["mine-0"] == nil)
             server.trouble { _, _ in nil }
@@ -69,7 +69,7 @@ struct ReadOnlyPeerTests {
         }
     }
 
-    @Test("a peer of the message protocol that accepts neither proposals nor checkpoints does not end the pull")
+    @Test("a peer speaking the message protocol that accepts neither proposals nor checkpoints does not end the pull")
     func messages() async throws {
         let a = try TestDatabase("a")
         try await a.fill(0..<3)

@@ -7,14 +7,14 @@ import Testing
 
 @testable import Replication
 
-/// What a peer refuses is on a list that outlives the connection, until the peer takes it or the document changes.
+/// What a peer refuses is on a list that outlives the connection, until the peer accepts it or the document changes.
 @Suite(.timeLimit(.minutes(10)))
 struct RefusedDocumentTests {
     private func list(_ replicator: Replicator) async throws -> [String] {
         try await replicator.refusedDocuments().map { "\($0.id) \($0.domain)/\($0.code) \($0.reason) \($0.tries)" }
     }
 
-    @Test func whatAnotherReplicatorSettledIsNotCounted() async throws {
+    @Test func documentsSettledByAnotherReplicatorAreNotCounted() async throws {
         let (mine, theirs) = (try TestDatabase("a"), try TestDatabase("b"))
         try await mine.put("x", "{\"n\":1}")
         try await theirs.put("x", "{\"n\":2}")
@@ -41,14 +41,14 @@ struct RefusedDocumentTests {
         #expect(refused.first?.reason.isEmpty == false)
         #expect(try await theirs.get("good") != nil)
 
-        // Each run offers it again, and the list says since when.
+        // Each run offers it again, and the list says since when it has been refused.
         let second = Replicator(ReplicatorConfiguration(mine, .push), Hub(strict))
         #expect(await second.run().error == nil)
         let again = try await second.refusedDocuments()
         #expect(again.map(\.tries) == [2] && again.first?.since == refused.first?.since)
         #expect(try await second.refusedCount() == 1)
 
-        // The peer's configuration changed.
+        // The peer's configuration has changed.
         let lenient = Replicator(ReplicatorConfiguration(mine, .push), Hub(theirs))
         #expect(await lenient.run().error == nil)
         #expect(try await theirs.body("bad") == "{\"n\":1}")
@@ -71,7 +71,7 @@ struct RefusedDocumentTests {
         try await mine.put("x", "{}")
         try await theirs.wait { try await $0.get("x") != nil }
         while try await replicator.refusedCount() != 1 { await Task.yield() }
-        // Asked for by an operator who mended the other side.
+        // An operator who has fixed the other side asks for it.
         isOpen.withLock { $0 = true }
         #expect(await replicator.retryRefused())
         try await theirs.wait { try await $0.get("y") != nil }
@@ -90,18 +90,18 @@ struct RefusedDocumentTests {
         await replicator.start()
         while try await replicator.refusedCount() != 1 { await Task.yield() }
         isOpen.withLock { $0 = true }
-        // Nobody says so here.
+        // Here nobody asks for it.
         try await theirs.wait { try await $0.get("x") != nil }
         while try await replicator.refusedCount() != 0 { await Task.yield() }
         await replicator.stop()
     }
 
-    @Test func aConflictThatNobodyBringsIsListed() async throws {
+    @Test func aConflictWhoseOtherSideDoesNotArriveIsListed() async throws {
         let (mine, theirs) = (try TestDatabase("a"), try TestDatabase("b"))
         try await mine.put("x", "{\"mine\":1}")
         try await theirs.put("x", "{\"theirs\":1}")
         var configuration = PassiveConfiguration(listener: "hub", database: theirs.database)
-        // The peer shows it to others only.
+        // The peer does not show it to us.
         configuration.pushFilter = TestFilter { _, _ in .reject }
         let replicator = Replicator(ReplicatorConfiguration(mine), Hub(configuration))
         _ = await replicator.run()

@@ -3,11 +3,11 @@ import DocumentStore
 import Replication
 import Testing
 
-/// A peer that pushes and pulls is told of the revision because of which one of its own was refused, even if it sent that revision itself.
+/// If a revision of a peer that pushes and pulls is refused because of another one here, the peer is offered that one, even if it sent it itself.
 ///
-/// Couchbase Lite keeps 20 generations of a document. If it saves faster than its pushes are acknowledged, the revision that is
-/// here is pruned there before the acknowledgement comes: it no longer knows that its document descends from it, proposes it as a
-/// new one, and waits for the pull.
+/// Couchbase Lite keeps 20 generations of a document. If it saves faster than its pushes are acknowledged, it prunes the revision that we
+/// have before the acknowledgement arrives: it no longer knows that its document descends from that revision, proposes the document as
+/// a new one, and waits for the pull.
 @Suite(.timeLimit(.minutes(10)))
 struct RefusedPushTests {
     private func subscribed(_ hub: Hub) async throws -> Peer {
@@ -15,13 +15,13 @@ struct RefusedPushTests {
         await peer.begin()
         #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")])?.error == nil)
         #expect(await peer.ask("rev", [("collection", "0"), ("id", "x"), ("rev", "1-aa")], "{\"n\":1}")?.error == nil)
-        // The feed has passed it.
+        // By the answer to this, the feed has passed `x`.
         #expect(await peer.ask("rev", [("collection", "0"), ("id", "y"), ("rev", "1-bb")], "{}")?.error == nil)
         return peer
     }
 
-    /// The next list that offers a document to the peer. A list with another document may come first: the feed offers its echo if it was faster than the
-    /// note that the peer sent it.
+    /// The next list that offers this document to the peer. A list with another document may come first: if the feed is faster than the note that the
+    /// peer sent that document, it is offered back.
     private func offered(_ id: String, _ peer: Peer) async -> String? {
         for await request in peer.requests where request.profile == "changes" {
             let list = String(buffer: request.body)

@@ -9,24 +9,24 @@ import Transport
 
 @testable import Replication
 
-/// A remote that is not where it was, which an operator hears of.
+/// A remote that has gone back to an earlier state, which the operator is told.
 @Suite(.timeLimit(.minutes(10)))
 struct RemoteWentBackTests {
     @Test("a remote that lost our checkpoint is noticed once, and what it lost is pushed again")
     func lost() async throws {
         let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))
         try await edge.fill(0..<20)
-        #expect(await replicate(edge, Hub(hub)).wentBack == nil, "at first there is nothing to lose")
+        #expect(await replicate(edge, Hub(hub)).wentBack == nil, "on the first run there is nothing to lose")
         #expect(await replicate(edge, Hub(hub)).wentBack == nil)
         let status = await replicate(edge, Hub(other))
         let noticed = try #require(status.wentBack)
         #expect(noticed.message.contains("lost its checkpoint of _default") && noticed.message.contains("everything is compared again"), "\(noticed)")
-        #expect(!noticed.isComparing, "it is in step")
+        #expect(!noticed.isComparing, "it should be in step")
         #expect(try await other.contents() == edge.contents())
-        #expect(await replicate(edge, Hub(other)).wentBack == nil, "both have a checkpoint again")
+        #expect(await replicate(edge, Hub(other)).wentBack == nil, "both should have a checkpoint again")
     }
 
-    /// It takes everything and keeps the checkpoint, and has nothing the next time.
+    /// The remote accepts everything and keeps the checkpoint, and has nothing left on the next connection.
     @Test("a remote that goes back on each connection is connected to at growing intervals, and the number of times is counted")
     func again() async throws {
         let (edge, hub, time) = (try TestDatabase("edge"), ForgetfulHub(), JumpingTime())
@@ -35,16 +35,16 @@ struct RemoteWentBackTests {
             ReplicatorConfiguration(edge, .push, continuous: true) { $0.limits.checkpointIntervalSeconds = 0 }, hub, environment: time.environment)
         await replicator.start()
         for number in 1...6 {
-            try await eventually("all is pushed to number \(number)") { hub.connections == number && replicator.status.activity == .idle }
+            try await eventually("everything is pushed to database number \(number)") { hub.connections == number && replicator.status.activity == .idle }
             #expect(replicator.status.wentBack?.times == (number == 1 ? nil : number - 1))
             if number < 6 { await hub.cut() }
         }
         await replicator.stop()
-        // What broke the first and the second time may be the line.
+        // The first and the second time, it may just have been the line that broke.
         #expect(time.sleeps == [2, 2, 4, 8, 16])
         let back = try #require(replicator.status.wentBack)
         #expect(back.isRecurring(now: back.time) && !back.isRecurring(now: back.time + RemoteWentBack.againSeconds) && !back.isComparing)
-        // So it is after a restart of the agent, and another accident a day later is one.
+        // The number survives a restart of the agent, but another accident a day later is counted as the first.
         for (age, times) in [(Int64(60), 6), (RemoteWentBack.againSeconds + 60, 1)] {
             var noted = back
             noted.time = SystemTime().wallSeconds() - age
@@ -54,8 +54,8 @@ struct RemoteWentBackTests {
         }
     }
 
-    /// On the connection that finds it lost, or on a later one.
-    @Test("what a filter held back, and the remote has lost since, is pushed there when the filter lets it pass", arguments: [false, true])
+    /// The filter lets it pass on the connection that notices the loss, or on a later one.
+    @Test("a document that a filter held back and the remote has since lost is pushed there once the filter lets it pass", arguments: [false, true])
     func heldMeanwhile(_ isLater: Bool) async throws {
         let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))
         let filter = TestFilter { document, _ in
@@ -72,7 +72,7 @@ struct RemoteWentBackTests {
         filter.become("2") { _, _ in .pass }
         #expect((await run(other).wentBack == nil) == isLater)
         #expect(try await edge.body("held") == #"{"n":1}"#)
-        // What is taken off the list while a run ends is for the next one.
+        // What is taken off the list while a run is ending is left to the next run.
         _ = await run(other)
         #expect(try await other.body("held") == #"{"n":1}"#)
     }
@@ -86,7 +86,7 @@ struct RemoteWentBackTests {
         replicator.noteWentBack("lost", second)
         replicator.noteWentBack("lost", first)
         #expect(replicator.status.wentBack?.times == 1)
-        // The next connection finds what the first did not come to.
+        // The next connection finds what the first did not get to.
         replicator.noteSaved(first)
         replicator.noteWentBack("lost", second)
         #expect(replicator.status.wentBack?.times == 1)
@@ -112,8 +112,8 @@ struct RemoteWentBackTests {
         #expect(status.wentBack?.message.contains("went back: everything after sequence 5 here") == true, "\(String(describing: status.wentBack))")
     }
 
-    /// What a connection has not come to is compared by the next one, although both sides have a checkpoint again.
-    @Test("all that a remote lost is pushed again, however often the connection breaks meanwhile", arguments: [1, 3, 7])
+    /// What a connection does not get to is compared by the next one, although by then both sides have a checkpoint again.
+    @Test("everything that a remote lost is pushed again, however often the connection breaks meanwhile", arguments: [1, 3, 7])
     func interrupted(_ step: Int) async throws {
         let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))
         try await edge.fill(0..<400)
@@ -132,7 +132,7 @@ struct RemoteWentBackTests {
     }
 }
 
-/// Has a new database at each connection.
+/// Has a new database for each connection.
 private final class ForgetfulHub: TransportConnector, Sendable {
     private let hubs = Mutex<[Hub]>([])
 

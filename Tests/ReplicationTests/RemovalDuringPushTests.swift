@@ -5,10 +5,10 @@ import Replication
 import Synchronization
 import Testing
 
-/// An edit takes its document out of the user's channels, and the listener says so before it acknowledges the edit.
+/// An edit takes its document out of the user's channels, and the listener announces this before it acknowledges the edit.
 @Suite(.timeLimit(.minutes(5)))
 struct RemovalDuringPushTests {
-    @Test(arguments: [true, false]) func whatBecomesOfTheDocumentIsForTheAnswerToSay(_ isTaken: Bool) async throws {
+    @Test(arguments: [true, false]) func theAnswerDecidesWhatBecomesOfTheDocument(_ isTaken: Bool) async throws {
         let isFirst = Mutex(true)
         let listener = FakeListener { request in
             switch request.profile {
@@ -37,7 +37,7 @@ struct RemovalDuringPushTests {
         }
         #expect(await peer.ask("changes", [("collection", "0")], "[]")?.error == nil)
         #expect(await peer.ask("changes", [("collection", "0")], "[[7,\"a\",\"2-ff\",4,2]]")?.error == nil)
-        // Nothing is known of the edit by now.
+        // So far nothing is known about the edit.
         #expect(try await device.get("a") != nil)
         peer.reply(to: try #require(revision), isTaken ? OutgoingReply() : OutgoingReply(error: "HTTP", 403, "not yours"))
         await replicator.wait { $0.activity == .idle }
@@ -53,7 +53,7 @@ struct RemovalDuringPushTests {
         await replicator.stop()
     }
 
-    @Test func whereTheEditIsNeverAnsweredBothAreToldOnceMoreOnAnotherConnection() async throws {
+    @Test func ifTheEditIsNeverAnsweredBothAreSentAgainOnAnotherConnection() async throws {
         let revisions = Mutex(0)
         let checkpoints = Mutex([String]())
         let listener = FakeListener { request in
@@ -95,7 +95,7 @@ struct RemovalDuringPushTests {
                 let end = try #require(await ends.next())
                 #expect(end.code == 4001 && end.reason.contains("took document \"a\" away"), "\(end)")
                 #expect(try await device.get("a") != nil)
-                // None has passed the removal.
+                // No checkpoint has passed the removal.
                 #expect(checkpoints.withLock { $0.allSatisfy { !$0.contains("\"remote\":7") } })
             }
         }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Replication
 
-/// What is said of documents that a peer took away.
+/// The messages about documents that a peer removes.
 @Suite struct RemovalWordsTests {
     @Test("a removal that our own pull filter rejects does not concern the peer's operator")
     func keptByFilter() throws {

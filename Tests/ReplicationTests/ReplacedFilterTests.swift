@@ -6,7 +6,7 @@ import NIOCore
 import Replication
 import Testing
 
-/// A push filter that is replaced between the offer of a document and the peer's answer: what goes has passed the one in force.
+/// A push filter that is replaced between the offer of a document and the peer's answer: whatever is sent has passed the filter in force.
 @Suite(.timeLimit(.minutes(5)))
 struct ReplacedFilterTests {
     private let database: TestDatabase
@@ -20,11 +20,11 @@ struct ReplacedFilterTests {
 
     private static func changesA(_ verdict: FilterVerdict) -> TestFilter.Rule { { document, _ in document.id.text == "a" ? verdict : .pass } }
 
-    /// The other side, which leaves lists without an answer until it is told.
+    /// The other side, which does not answer lists until it is told to.
     private struct Waiting {
         let peer: Peer
         private var requests: AsyncStream<IncomingRequest>.Iterator
-        /// Lists that came between revisions.
+        /// Lists that arrived between revisions.
         private var lists: [UInt64] = []
 
         init(_ peer: Peer) {
@@ -32,14 +32,14 @@ struct ReplacedFilterTests {
             requests = peer.requests.makeAsyncIterator()
         }
 
-        /// A peer that pulls.
+        /// Makes it a peer that pulls.
         init(_ hub: Hub) async throws {
             self.init(try await Peer(hub) { request in request.profile == "changes" ? nil : OutgoingReply() })
             await peer.begin()
             #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")])?.error == nil)
         }
 
-        /// The number of the next list that wants an answer.
+        /// The message number of the next list that expects an answer.
         mutating func list() async -> UInt64? {
             if !lists.isEmpty { return lists.removeFirst() }
             while let request = await requests.next() {
@@ -48,7 +48,7 @@ struct ReplacedFilterTests {
             return nil
         }
 
-        /// So many revisions, and what comes in place of revisions.
+        /// Waits for this many messages that bring a revision or a `norev` in its place.
         mutating func revisions(_ count: Int) async -> [IncomingRequest] {
             var found: [IncomingRequest] = []
             while found.count < count, let request = await requests.next() {
@@ -65,7 +65,7 @@ struct ReplacedFilterTests {
 
     // MARK: - A listener's
 
-    @Test(arguments: [false, true]) func aPeerThatWaitsBeforeItWantsThem(_ fails: Bool) async throws {
+    @Test(arguments: [false, true]) func aPeerThatTakesItsTimeBeforeItAsksForThem(_ fails: Bool) async throws {
         let configuration = PassiveConfiguration(listener: "hub", database: database.database, pushFilter: filter)
         let hub = Hub(configuration, owner: database)
         var waiting = try await Waiting(hub)
@@ -76,7 +76,7 @@ struct ReplacedFilterTests {
         #expect(told.map(\.profile) == ["norev", "rev"] && told.map { $0.properties["id"] } == ["a", "b"])
         #expect(told.first?.properties["error"] == "403" && told.first.map { String(buffer: $0.body) } == "")
         #expect(configuration.kept.heldDocuments.map { $0.standstill.id } == (fails ? [doc("a")] : []))
-        // It is not lost: the next version decides about it.
+        // It is not lost: the next version decides about it again.
         filter.become("3") { _, _ in .pass }
         if !fails { #expect(try await configuration.kept.review(filter, in: database.database) == 1) }
         waiting.peer.reply(to: try #require(await waiting.list()), OutgoingReply(json: "[[]]"))
@@ -86,8 +86,8 @@ struct ReplacedFilterTests {
         #expect(hub.counters.snapshot.completed == hub.counters.snapshot.total && hub.counters.snapshot.pushed == 2)
     }
 
-    /// What the former filter made of it is not what the document is.
-    @Test func theFilterInForceIsAskedAboutTheDocumentAsItIs() async throws {
+    /// The filter in force is asked about the document, and not about the body that the former filter replaced it with.
+    @Test func theFilterInForceIsAskedAboutTheOriginalDocument() async throws {
         filter.become("1", Self.changesA(.replace(Array("{\"changed\":true}".utf8))))
         var waiting = try await Waiting(Hub(PassiveConfiguration(listener: "hub", database: database.database, pushFilter: filter), owner: database))
         let list = try #require(await waiting.list())
@@ -97,8 +97,8 @@ struct ReplacedFilterTests {
         #expect(told.map { String(buffer: $0.body) } == ["{\"n\":1}", "{\"n\":2}"])
     }
 
-    /// The newer revision is offered in its turn.
-    @Test func whatChangedMeanwhileComesAsItIsNow() async throws {
+    /// The newer revision is offered when its turn comes.
+    @Test func aDocumentThatChangedMeanwhileIsSentAsItIs() async throws {
         let hub = Hub(PassiveConfiguration(listener: "hub", database: database.database, pushFilter: filter), owner: database)
         var waiting = try await Waiting(hub)
         let list = try #require(await waiting.list())
@@ -114,7 +114,7 @@ struct ReplacedFilterTests {
 
     // MARK: - A replicator's
 
-    @Test func aListenerThatWaitsBeforeItWantsThem() async throws {
+    @Test func aListenerThatTakesItsTimeBeforeItAsksForThem() async throws {
         let listener = FakeListener { request in
             switch request.profile {
             case "getCollections": OutgoingReply(json: "[{}]")

@@ -4,10 +4,10 @@ import Testing
 
 @testable import Replication
 
-/// Documents between two databases, without anything special.
+/// Plain replication of documents between two databases.
 @Suite(.timeLimit(.minutes(10)))
 struct ReplicationTests {
-    @Test func aOneShotPushBringsEverythingOver() async throws {
+    @Test func aOneShotPushTransfersEverything() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<1_000)
         try await a.put("doc-3", "{\"gone\":true}", deleted: true)
@@ -17,12 +17,12 @@ struct ReplicationTests {
         #expect(status.counts.pushed == 1_001 && status.counts.pulled == 0)
         #expect(status.counts.completed == status.counts.total)
         #expect(try await b.contents() == a.contents())
-        // Bodies travel byte for byte.
+        // Bodies are transferred byte for byte.
         #expect(try await b.body("quo\"te\\") == "{\"x\":1.50,\"big\":12345678901234567890123}")
         #expect(try await b.get("doc-3")?.isDeleted == true)
     }
 
-    @Test func aOneShotPullBringsEverythingOver() async throws {
+    @Test func aOneShotPullTransfersEverything() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await b.fill(0..<1_000)
         let status = await replicate(a, Hub(b), .pull)
@@ -32,7 +32,7 @@ struct ReplicationTests {
     }
 
     /// A first pull into an empty database has no use for tombstones; later ones bring deletions.
-    @Test func deletionsTravelBothWays() async throws {
+    @Test func deletionsAreReplicatedInBothDirections() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         try await b.put("never-seen", "{}", deleted: false)
@@ -89,7 +89,7 @@ struct ReplicationTests {
         let body = CheckpointBody(parsing: try #require(own).body)
         #expect(body.remote == RemoteSequence(json: "120") || body.remote == RemoteSequence(json: "70"))
         let again = await Replicator(configuration, hub).run()
-        // What the peer got from here or gave is looked at once more; the messages of that are counted.
+        // What the peer was sent or has sent is looked at once more, and the messages for that are counted.
         var nothing = ReplicationCounts()
         (nothing.total, nothing.completed) = (again.counts.total, again.counts.total)
         (nothing.bytesSent, nothing.bytesReceived) = (again.counts.bytesSent, again.counts.bytesReceived)
@@ -196,7 +196,7 @@ struct ReplicationTests {
         #expect(try await b.body("e\u{301}") == "{\"form\":\"decomposed\"}")
     }
 
-    /// What the filter, the checkpoint and the marks say is still to be pushed.
+    /// Which documents are still to be pushed according to the filter, the checkpoint and the marks.
     @Test func pendingDocuments() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<5)

@@ -5,9 +5,9 @@ import Replication
 import Synchronization
 import Testing
 
-/// A sync function that was mended is asked about documents that are stored.
+/// A sync function that has been fixed is asked again about stored documents.
 @Suite(.timeLimit(.minutes(10))) struct ResyncTests {
-    /// How far a resync had come each time.
+    /// How far a resync had come at each report.
     private final class Parts: Sendable {
         private let looked = Mutex([Int]())
         var all: [Int] { looked.withLock { $0 } }
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func documentsGoWhereTheFunctionPutsThemNow() async throws {
+    @Test func documentsMoveToWhereTheFunctionPutsThem() async throws {
         let hub = try await ChannelTests.RoutedHub()
         for id in ["a", "b", "d"] { try await hub.put(id, in: "red") }
         try await hub.put("c", in: "blue")
@@ -58,7 +58,7 @@ import Testing
         #expect(figures?.refused == 1 && figures?.refusedFirst.first?.error == "rejected: no")
         #expect(figures?.failed == 1 && figures?.failedFirst.first?.error == "plugin_error: sync.lua:1: broken")
         await pull()
-        // What failed is not taken away: that may be a slip.
+        // A document on which it failed is not removed, since the failure may be a slip.
         #expect(try await ids(anna) == ["d"])
         #expect(try await ids(ben) == ["a", "c"])
         #expect(try await hub.router.outdated() != nil)
@@ -74,7 +74,7 @@ import Testing
         #expect(try await ids(ben) == ["c"])
     }
 
-    @Test func aVersionThatTakesOverMeanwhileHasAllBegunAnew() async throws {
+    @Test func aVersionThatTakesOverMeanwhileStartsTheResyncAfresh() async throws {
         let hub = try await ChannelTests.RoutedHub()
         let collection = try hub.database.collection()
         for number in 0..<450 { try await hub.database.put("n\(number)", "{\"in\":[\"red\"]}") }

@@ -21,18 +21,18 @@ struct RetryTests {
         var machine = RetryMachine(settings: .init(), isContinuous: false)
         #expect(delays(&machine, refused, 100) == [2, 4, 8, 16, 32, 64, 128, 256, 300])
         #expect(machine.failed(refused) == .stop)
-        // As the configuration says it: max_attempts counts attempts, and the default of a one-shot is 10 of them.
+        // As in the configuration: max_attempts counts attempts, and the default for a one-shot run is 10.
         var ten = RetryMachine(settings: .init(maximumAttempts: 10), isContinuous: false)
         #expect(delays(&ten, refused, 100).count == 9 && RetryMachine(settings: .init(maximumAttempts: 10), isContinuous: true).maximumRetries == 9)
     }
 
-    /// What a peer cannot send is asked for again on another connection.
-    @Test func whoComesBackInVainWaitsLonger() {
+    /// What a peer cannot send is requested again on another connection.
+    @Test func reconnectingForNothingMakesTheNextWaitLonger() {
         let delay = RetryDelay(first: 30, longest: 300)
         #expect([0, 1, 2, 3, 4, 1_000].map { delay.seconds(after: $0) } == [30, 60, 120, 240, 300, 300])
     }
 
-    /// Whatever is spoken with the peer, a full disk may be emptied.
+    /// Whatever protocol the peer speaks, space may be made on a full disk.
     @Test func aFullDiskIsWaitedFor() {
         let full = StoreError.diskFull(path: "db", detail: "no space left")
         for error in [ReplicationError(store: full), ReplicationError(couch: full)] {
@@ -65,7 +65,7 @@ struct RetryTests {
             return machine.failed(refused, setbacks: times)
         }
         #expect(delays == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300].map { .retry(afterMilliseconds: $0 * 1_000) })
-        // A run that does not find that says nothing of it.
+        // A run that does not get to notice that proves nothing.
         machine.flowed()
         #expect(machine.failed(refused) == .retry(afterMilliseconds: 2_000))
     }
@@ -82,7 +82,7 @@ struct RetryTests {
         #expect(delays.count > 10)
     }
 
-    @Test func aPeerThatSaysWhenIsBelievedWithinReason() {
+    @Test func aPeersRetryTimeIsFollowedWithinReason() {
         for (asked, given) in [(7, 7_000), (1, 2_000), (1_000_000, 3_600_000), (-5, 2_000)] {
             var error = ReplicationError(domain: .http, code: 503, message: "busy")
             error.retryAfterSeconds = asked
@@ -98,7 +98,7 @@ struct RetryTests {
         #expect(delays(&three, refused, 100) == [2, 3])
     }
 
-    /// Somebody may fix it: a continuous replicator goes on slowly, a one-shot one ends.
+    /// Somebody may fix it: a continuous replicator keeps trying slowly, and a one-shot one ends.
     @Test func whatDoesNotGoAwayByItselfIsTriedSlowly() {
         for error in [
             ReplicationError(domain: .http, code: 401, message: ""), ReplicationError(domain: .http, code: 403, message: ""),
@@ -115,18 +115,18 @@ struct RetryTests {
             #expect((error.remedy != nil) == (error.domain != .litecore), "\(error)")
             continuous.conditionsChanged()
             #expect(delays(&continuous, error, 2) == [60, 120])
-            // Errors that pass by themselves have their own delays, even after such an error.
+            // Temporary errors have delays of their own, even after such an error.
             continuous.flowed()
             #expect(delays(&continuous, refused, 2) == [2, 4])
         }
     }
 
-    @Test func aPeerThatForbidsToComeBackIsObeyed() {
+    @Test func aPeerThatForbidsReconnectingIsObeyed() {
         var machine = RetryMachine(settings: .init(), isContinuous: true)
         #expect(machine.failed(ReplicationError(domain: .websocket, code: 4002, message: "")) == .stop)
     }
 
-    /// A closed or broken database is the same on the next connection; a full disk may be emptied.
+    /// A closed or broken database stays so on the next connection; on a full disk, space may be made.
     @Test func theOwnDatabaseEndsAContinuousReplicatorForGood() {
         for error in [StoreError.closed(database: "a"), .corrupt(path: "a", detail: "")] {
             var machine = RetryMachine(settings: .init(), isContinuous: true)
@@ -145,7 +145,7 @@ struct RetryTests {
         #expect(machine.failed(refused) == .stop)
     }
 
-    @Test func transientErrorsAreTheFieldsOnes() {
+    @Test func theSameErrorsAreTransientAsInOtherProducts() {
         let transient: [ReplicationError.Domain: Set<Int>] = [
             .http: [408, 429, 500, 502, 503, 504, 507], .websocket: [1001, 1006, 1011, 1012, 1013, 4001, 408, 429, 502, 503, 504],
             .blip: [1011], .litecore: [13],
@@ -159,7 +159,7 @@ struct RetryTests {
         }
     }
 
-    @Test func publicCodesAreTheFieldsOnes() {
+    @Test func publicCodesAreThoseOfOtherProducts() {
         #expect(ReplicationError(domain: .http, code: 401, message: "").publicCode == 10401)
         #expect(ReplicationError(domain: .websocket, code: 1006, message: "").publicCode == 11006)
         #expect(ReplicationError(network: .refused, message: "").publicCode == 5019)

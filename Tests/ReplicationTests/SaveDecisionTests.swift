@@ -4,7 +4,7 @@ import Interfaces
 import Replication
 import Testing
 
-/// Saves that are based on a revision which is no longer current, and the resolver that decides then.
+/// Saves that are based on a revision that is no longer current, so that a resolver decides.
 @Suite(.timeLimit(.minutes(10)))
 struct SaveDecisionTests {
     private func history(_ database: TestDatabase) async throws -> [ConflictHistoryEntry] {
@@ -31,7 +31,7 @@ struct SaveDecisionTests {
         #expect(try await a.body("x") == "{\"n\":11}")
         let entry = try #require(try await history(a).first)
         #expect(entry.place.kind == .save && entry.decision == .merged && entry.result.revision == saved.revision)
-        // Without a revision, or with an unknown one, it stays a conflict.
+        // Without a base revision, or with an unknown one, it remains a conflict.
         for parent in [nil, rev("1-abcd")] {
             await #expect(throws: StoreError.self) {
                 try await saver(a, resolver).save(id: doc("x"), body: Array("{}".utf8), deleted: false, parent: parent)
@@ -52,7 +52,7 @@ struct SaveDecisionTests {
         #expect(try await history(a).isEmpty)
     }
 
-    @Test func whenAnEditIsToGoIsSavedWithIt() async throws {
+    @Test func theExpiryOfAnEditIsSavedWithIt() async throws {
         let a = try TestDatabase("a")
         let collection = try a.collection()
         func purgeTime() async throws -> Int64? { try await a.database.read { try $0.purgeTime(collection, doc("x")) } }
@@ -63,14 +63,14 @@ struct SaveDecisionTests {
         let first = try await a.put("x", "{\"n\":1}")
         let second = try await save(.local, first, 4_000_000_000)
         #expect(try await purgeTime() == 4_000_000_000)
-        // One that loses says nothing of what is stored.
+        // An edit that loses has no say about the expiry of what is stored.
         #expect(try await save(.local, first, 4_000_000_001) == second)
         #expect(try await purgeTime() == 4_000_000_000)
         #expect(try await save(.remote, first, 4_000_000_002).generation == 3)
         #expect(try await purgeTime() == 4_000_000_002)
     }
 
-    @Test func aResultThatNamesABlobThatIsNowhereIsAFailure() async throws {
+    @Test func aResultThatNamesAMissingBlobIsAFailure() async throws {
         let a = try TestDatabase("a")
         let first = try await a.put("x", "{\"n\":1}")
         try await a.put("x", "{\"n\":2}")

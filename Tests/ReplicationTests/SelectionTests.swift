@@ -6,7 +6,7 @@ import Replication
 import Synchronization
 import Testing
 
-/// Which documents a replicator asks for and takes, and what a listener serves.
+/// Which documents a replicator requests and accepts, and what a listener serves.
 @Suite(.timeLimit(.minutes(10)))
 struct SelectionTests {
     private func ids(_ database: TestDatabase, deleted: Bool = false) async throws -> [String] {
@@ -16,14 +16,14 @@ struct SelectionTests {
         }
     }
 
-    @Test func aPeerThatDoesNotPickDocumentsContinuouslyListsAllAndThisSidePicks() async throws {
+    @Test func ifThePeerCannotSelectDocumentsContinuouslyItListsAllAndThisSideSelects() async throws {
         let hasSubscribed = Mutex(false)
         let listener = FakeListener { request in
             switch request.profile {
             case "getCollections":
                 hasSubscribed.withLock { $0 = false }
                 return OutgoingReply(json: "[{}]")
-            // As Sync Gateway answers it: one that it refused counts as well.
+            // Sync Gateway answers like this even after a subscription that it refused.
             case "subChanges" where hasSubscribed.withLock({ isSecond in
                 defer { isSecond = true }
                 return isSecond
@@ -51,7 +51,7 @@ struct SelectionTests {
         }
         let first = try #require(await peers.next())
         #expect(await subscribed(first).map { $0 > 0 } == true)
-        // Over a connection that has seen no subscription, at once: nothing failed.
+        // It subscribes at once, over a connection without an earlier subscription, and nothing counts as failed.
         let peer = try #require(await peers.next())
         #expect(await subscribed(peer) == 0)
         var activities: [ActivityLevel] = []
@@ -64,15 +64,15 @@ struct SelectionTests {
         let reply = await peer.ask("changes", [("collection", "0")], rows)
         #expect(reply.map { String(buffer: $0.body) } == "[[]]" || reply.map { String(buffer: $0.body) } == "[[],0,0]")
         #expect(await peer.ask("rev", [("collection", "0"), ("id", "a"), ("rev", "1-aa"), ("sequence", "1")], "{}")?.error == nil)
-        // What was not asked for is neither taken nor taken away.
+        // What was not requested is neither accepted nor removed.
         #expect(try await ids(device) == ["a", "c"])
-        // The push goes on as well.
+        // The push continues as well.
         try await device.put("mine", "{}")
         for await request in peer.requests where request.profile == "proposeChanges" && request.body.readableBytes > 2 {
             #expect(String(buffer: request.body).contains("\"mine\""))
             break
         }
-        // It is remembered.
+        // The peer's inability is remembered.
         await replicator.stop()
         await replicator.start()
         let next = try #require(await peers.next())
@@ -87,7 +87,7 @@ struct SelectionTests {
         try await other.put("shared", "{}")
         try await other.put("theirs", "{}")
         try await other.put("theirs", "{}", deleted: true)
-        // Not the first pull of an empty database, which leaves deletions out anyway.
+        // This must not be the first pull into an empty database, which leaves deletions out anyway.
         try await device.put("ours", "{}")
         try await device.put("ours", "{}", deleted: true)
         try await device.put("here", "{}")
@@ -95,7 +95,7 @@ struct SelectionTests {
         #expect(status.error == nil && status.counts.completed == status.counts.total)
         #expect(try await ids(device, deleted: true) == ["here", "ours", "shared"])
         #expect(try await ids(other, deleted: true) == ["here", "shared", "theirs"])
-        // A document that is on both sides is deleted on both.
+        // A document that both sides have is deleted on both.
         try await other.put("shared", "{}", deleted: true)
         try await device.put("here", "{}", deleted: true)
         status = await replicate(device, hub, .pushAndPull, settings)
@@ -104,7 +104,7 @@ struct SelectionTests {
         #expect(try await ids(other) == [])
     }
 
-    @Test func aListenerServesItsCollectionsOnly() async throws {
+    @Test func aListenerServesOnlyItsCollections() async throws {
         let database = try TestDatabase("hub", collections: ["s.open", "s.closed"])
         var configuration = PassiveConfiguration(listener: "hub", database: database.database)
         configuration.collections = [try CollectionName(parsing: "s.open")]

@@ -8,11 +8,11 @@ import TestRandomness
 import Testing
 import Transport
 
-/// Whole sessions of well-framed nonsense: nothing a peer says may bring a session down by anything but a close, or disturb
-/// another peer. The seed is printed with each failure.
+/// Whole sessions of well-framed nonsense: whatever a peer says, the worst that may happen is that its own session is closed, and
+/// other peers must not be disturbed. The seed is printed with each failure.
 @Suite(.timeLimit(.minutes(10)))
 struct SessionFuzzTests {
-    /// Makes requests that are right, nearly right, and not right at all.
+    /// Makes requests that are right, nearly right or completely wrong.
     private struct Nonsense {
         var random: SeededGenerator
 
@@ -91,9 +91,9 @@ struct SessionFuzzTests {
         let peer = try await Peer(hub) { _ in replies.with { $0.reply() } }
         if seed % 4 != 0 { await peer.begin() }
         for _ in 0..<300 { peer.send(nonsense.request()) }
-        // An answer to the last one: all before it were taken, or the connection was closed.
+        // Once this is answered, everything before it has been processed, or else the connection was closed.
         _ = await peer.ask("getCheckpoint", [("client", "last")])
-        // Others do not notice.
+        // Other peers do not notice anything.
         let other = try TestDatabase("a")
         try await other.put("other", "{\"fine\":true}")
         let status = await replicate(other, hub)
@@ -111,7 +111,7 @@ struct SessionFuzzTests {
         let state = Locked(Nonsense(random: SeededGenerator(seed: seed)))
         let listener = FakeListener { request in
             state.with { nonsense in
-                // Mostly right where the session would else end at once.
+                // Mostly right, because otherwise the session would end at once.
                 if request.profile == "getCollections", Int.random(in: 0..<10, using: &nonsense.random) != 0 { return OutgoingReply(json: "[{}]") }
                 if request.profile == "subChanges", Int.random(in: 0..<5, using: &nonsense.random) != 0 { return OutgoingReply() }
                 return nonsense.reply()
@@ -129,7 +129,7 @@ struct SessionFuzzTests {
         await replicator.stop()
         let counts = replicator.rawCounts
         #expect(counts.completed <= counts.total, "seed \(seed): \(counts)")
-        // What was here is here still: nobody was allowed to change it but by revisions that fit.
+        // What was here is still here: it can only be changed by revisions that fit.
         #expect(try await database.contents().count >= 30, "seed \(seed)")
     }
 }

@@ -4,7 +4,7 @@ import NIOCore
 import Replication
 import Testing
 
-/// What a peer answers while a session is set up is read on the connection's event loop, along with all other connections there: it must be short.
+/// A peer's answers while a session is set up are read on the event loop that the connection shares with others, so that they must be short.
 @Suite(.timeLimit(.minutes(10)))
 struct SetUpReplyTests {
     private static func checkpoint(bytes: Int) -> String { "{\"local\":1,\"x\":\"\(String(repeating: "x", count: bytes))\"}" }

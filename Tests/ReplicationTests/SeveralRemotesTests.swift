@@ -7,7 +7,7 @@ import Testing
 /// A target that connects to several remote databases, one after the other.
 @Suite("Several remote databases of one target")
 struct SeveralRemotesTests {
-    @Test("each remote has its own checkpoint: it gets everything the first time, and what is new later")
+    @Test("each remote has its own checkpoint: it gets everything the first time, and only what is new later")
     func checkpoints() async throws {
         let (edge, first, second) = (try TestDatabase("edge"), try TestDatabase("first"), try TestDatabase("second"))
         let group = Group(["hubs first": Hub(first), "hubs second": Hub(second)])

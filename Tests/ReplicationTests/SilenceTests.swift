@@ -5,10 +5,10 @@ import Testing
 
 @testable import Replication
 
-/// Connections that are up and deaf.
+/// Connections that are open but bring no news.
 @Suite("Silent connections", .timeLimit(.minutes(10)))
 struct SilenceTests {
-    @Test("the probe asks twice before it suspects silence, and a connection with traffic is not silent")
+    @Test("the probe asks twice before it suspects silence, and never suspects a connection with traffic")
     func decisions() {
         var canary = IdleCanary(intervalSeconds: 900)
         let (here, further) = ([RemoteSequence(json: "7")] as [RemoteSequence?], [RemoteSequence(json: "8")] as [RemoteSequence?])
@@ -26,11 +26,11 @@ struct SilenceTests {
         #expect(hasty.asked(missing: 1, at: [nil]) == .reconnect)
     }
 
-    @Test("a peer that does not tell of a change is found out, and the change arrives")
+    @Test("a peer that does not report a change is found out, and the change arrives")
     func deafPeer() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         var limits = ReplicationLimits()
-        // Forgets to look at every third change.
+        // Makes the hub overlook every third change.
         limits.plant(.lostWakeUp)
         let hub = Hub(PassiveConfiguration(listener: "hub", database: b.database, limits: limits), owner: b)
         let time = JumpingTime()
@@ -38,7 +38,7 @@ struct SilenceTests {
         await replicator.start()
         #expect(await replicator.wait { $0.activity == .idle } != nil)
         for number in 1...3 {
-            // One change at a time: the hub looks once for several that come together.
+            // Changes are made one at a time, because the hub looks only once for several that come together.
             try await b.put("\(number)", "{}")
             try await a.wait { try await $0.count() == number }
         }
@@ -48,7 +48,7 @@ struct SilenceTests {
         await replicator.stop()
     }
 
-    @Test("a replicator that misses nothing stays connected: neither what came from here nor what a filter holds back counts as missing")
+    @Test("a replicator that misses nothing stays connected: neither what came from here nor what a filter keeps back counts as missing")
     func healthyPeer() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<20, prefix: "a-")
@@ -63,7 +63,7 @@ struct SilenceTests {
         let status = try #require(await replicator.wait { $0.silence.checks >= 5 })
         #expect(status.silence.reconnects == 0)
         #expect(try await a.count() == 38)
-        // Nothing was taken over the connections that only asked, and they left no checkpoint.
+        // Nothing was pulled over the probing connections, and they left no checkpoint.
         #expect(status.counts.pulled == 18 && status.counts.rejected == 2)
         await replicator.stop()
     }

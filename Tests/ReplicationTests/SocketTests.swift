@@ -6,7 +6,7 @@ import Replication
 import Testing
 import Transport
 
-/// The same over real sockets on the loopback interface.
+/// Replication over real sockets on the loopback interface.
 @Suite(.timeLimit(.minutes(10)))
 struct SocketTests {
     private struct Delegate: ListenerDelegate {
@@ -15,7 +15,7 @@ struct SocketTests {
         func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) { hub.take(transport) }
     }
 
-    /// Runs a test with a listener for a database and a way to it.
+    /// Runs a test with a listener for a database and a connector to it.
     private func with(
         _ database: TestDatabase, _ body: (_ target: String, _ client: WebSocketClient, _ hub: Hub) async throws -> Void
     ) async throws {

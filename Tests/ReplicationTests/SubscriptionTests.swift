@@ -5,10 +5,10 @@ import NIOCore
 import Replication
 import Testing
 
-/// What a peer that pulls asks for, and what one that pushes gets when the disk fails.
+/// What a pulling peer asks for in its subscription, and what a pushing peer is told when the disk fails.
 @Suite(.timeLimit(.minutes(5)))
 struct SubscriptionTests {
-    /// Reads what a subscription that is not continuous brings, until it has said that all is offered and so many documents have come.
+    /// Reads what a one-shot subscription brings, until everything has been offered and this many documents have arrived.
     private func read(_ requests: inout AsyncStream<IncomingRequest>.Iterator, _ count: Int) async -> [String] {
         var (ids, isCaughtUp) = ([String](), false)
         while ids.count < count || !isCaughtUp, let request = await requests.next() {
@@ -53,8 +53,8 @@ struct SubscriptionTests {
         #expect(await peer.isAlive())
     }
 
-    /// A final answer would cost the peer its edit.
-    @Test func aBlobThatTheDiskDoesNotTakeIsForLater() async throws {
+    /// A final answer would lose the peer's edit.
+    @Test func aBlobThatTheDiskDoesNotTakeIsAcceptedLater() async throws {
         let database = try TestDatabase("hub")
         let pusher = try await PhotoPusher(Array("a photo".utf8), to: database)
         let blobs = database.blobsFolder

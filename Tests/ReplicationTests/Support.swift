@@ -11,10 +11,10 @@ import Transport
 
 @testable import Replication
 
-/// Event loops for all tests of this target.
+/// Event loops for all tests in this target.
 let loops = MultiThreadedEventLoopGroup(numberOfThreads: 2)
 
-/// Returns when every loop has done what it had been told to do before.
+/// Returns once every loop has done what it was told to do before this.
 func loopsTakeATurn() async throws {
     for loop in loops.makeIterator() { try await loop.submit {}.get() }
 }
@@ -48,7 +48,7 @@ final class TestDatabase: Sendable {
     var blobsFolder: String { folder.path("\(database.name).nightjar/blobs") }
     func blobPath(_ digest: String) throws -> String { "\(blobsFolder)/\(try BlobDigest(digest).hex)" }
 
-    /// As a disk does that fails: four bytes of the blob's file become others.
+    /// Changes four bytes of the blob's file, as a failing disk might.
     func alter(_ digest: String, at offset: Int = 1_000) throws {
         let file = open(try blobPath(digest), O_WRONLY)
         try #require(file >= 0)
@@ -131,7 +131,7 @@ final class TestDatabase: Sendable {
         try await database.blobs.perform { try $0.install(bytes) }.text
     }
 
-    /// Waits until the collection's rows satisfy something; looks again whenever the store says that it changed.
+    /// Waits until a condition on the collection holds; checks again whenever the store says that it has changed.
     func wait(in name: String = "_default", until holds: @Sendable @escaping (TestDatabase) async throws -> Bool) async throws {
         for await _ in database.changeSignal(try collection(name)) {
             if try await holds(self) { return }
@@ -142,8 +142,8 @@ final class TestDatabase: Sendable {
 extension Replicator {
     /// Runs to its end.
     ///
-    /// - Parameter isWanted: of the errors that it reports of documents.
-    /// - Returns: how it ended, and the first such error; nil where there is none.
+    /// - Parameter isWanted: picks the error to look for among those that it reports about documents.
+    /// - Returns: how it ended, and the message of the first such error; nil if there is none.
     func run(looksFor isWanted: (DocumentEvent) -> Bool) async -> (ReplicatorStatus, words: String?) {
         let events = documentEvents()
         let status = await run()
@@ -152,7 +152,7 @@ extension Replicator {
         for await batch in events {
             if let found = batch.first(where: isWanted) { return (status, found.error?.message) }
             failed += UInt64(batch.count { $0.error != nil })
-            // No other is to come.
+            // No further error is to come.
             if failed >= status.counts.failed { break }
         }
         return (status, nil)

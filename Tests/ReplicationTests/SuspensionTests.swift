@@ -6,10 +6,10 @@ import Testing
 
 @testable import Replication
 
-/// Phases without a connection that somebody wants.
+/// Periods without a connection that somebody asked for.
 @Suite("Suspension", .timeLimit(.minutes(10)))
 struct SuspensionTests {
-    @Test("suspended, nothing flows and nobody connects; resumed, everything arrives")
+    @Test("while suspended, nothing is transferred and nobody connects; once resumed, everything arrives")
     func suspendAndResume() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
@@ -24,16 +24,16 @@ struct SuspensionTests {
         #expect(status.isSuspended && status.error == nil && status.retryInSeconds == nil)
         replicator.retryNow("the network changed")
         try await a.put("meanwhile", "{}")
-        #expect(await replicator.suspend(), "twice is no mistake")
+        #expect(await replicator.suspend(), "suspending twice is not an error")
         #expect(hub.connections == 1)
         #expect(try await b.count() == 1)
         #expect(await replicator.resume())
         try await b.wait { try await $0.count() == 2 }
         #expect(hub.connections == 2)
-        // The first may be offered again: its acknowledgement may not have come before the suspension.
+        // The first document may be offered again, because its acknowledgement may not have arrived before the suspension.
         #expect(await replicator.wait { $0.activity == .idle }?.isSuspended == false)
 
-        // A stop is the end of it, and a start as well.
+        // A stop ends the suspension, and so does a start.
         #expect(await replicator.suspend())
         await replicator.stop()
         #expect(replicator.status.activity == .stopped && !replicator.status.isSuspended)
@@ -68,7 +68,7 @@ struct SuspensionTests {
         await replicator.stop()
     }
 
-    @Test("started while suspended, it connects only when it is resumed")
+    @Test("a replicator that is started while suspended connects only when it is resumed")
     func startedSuspended() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
@@ -77,22 +77,22 @@ struct SuspensionTests {
         await replicator.startSuspended()
         #expect(replicator.status.activity == .offline && replicator.status.isSuspended)
         replicator.retryNow("the network changed")
-        #expect(await replicator.suspend(), "it is already")
+        #expect(await replicator.suspend(), "it is already suspended")
         #expect(hub.connections == 0)
         #expect(await replicator.resume())
         try await b.wait { try await $0.count() == 1 }
         #expect(hub.connections == 1)
         await replicator.startSuspended()
-        #expect(!replicator.status.isSuspended, "one that runs goes on")
+        #expect(!replicator.status.isSuspended, "a running replicator continues")
         await replicator.stop()
     }
 
-    @Test("suspended while nobody answers, it does not try; resumed, it tries at once")
+    @Test("a replicator that is suspended while the peer is down does not try to connect; once resumed, it tries at once")
     func offline() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         hub.refuse(1, ReplicationError(domain: .http, code: 401, message: "who are you?"))
-        // Only an attempt before its time is one: the wait is an hour.
+        // The wait is an hour, so that any attempt within the test comes early.
         let replicator = Replicator(
             ReplicatorConfiguration(a, continuous: true) { ($0.retry.blockedWaitSeconds, $0.retry.maximumBlockedWaitSeconds) = (7_200, 7_200) }, hub)
         await replicator.start()
@@ -105,7 +105,7 @@ struct SuspensionTests {
         await replicator.stop()
     }
 
-    @Test("a connection from before the machine's sleep is replaced at once")
+    @Test("a connection from before the machine went to sleep is replaced at once")
     func sleep() async throws {
         final class Sleeping: TimeSource {
             let slept = Atomic<UInt64>(5_000_000_000)
@@ -118,7 +118,7 @@ struct SuspensionTests {
         var detector = SleepDetector(time)
         #expect(detector.look() == nil)
         time.slept.add(1_000_000_000, ordering: .relaxed)
-        #expect(detector.look() == nil, "clocks are read one after the other")
+        #expect(detector.look() == nil, "the clocks are read one after the other, which is not a sleep")
         time.slept.add(59_000_000_000, ordering: .relaxed)
         #expect(detector.look() == 60)
         #expect(detector.look() == nil)

@@ -8,7 +8,7 @@ import Replication
 import Testing
 
 /// A document that was deleted, recreated by somebody who did not know that, and deleted again: the first of its two tombstones is the greater.
-/// A peer that has the second document and the first tombstone has to learn of the other one.
+/// A peer that has the second document and the first tombstone has to learn of the second tombstone.
 @Suite(.timeLimit(.minutes(5)))
 struct TombstoneTests {
     private let hub: TestDatabase
@@ -25,7 +25,7 @@ struct TombstoneTests {
         return try await hub.database.write { try $0.insert(incoming, into: collection, conflicts: .refuse) }
     }
 
-    @Test("Peers that have the document are told that it is deleted", arguments: [Subprotocol.generation3, .generation4])
+    @Test("peers that have the document are told that it is deleted", arguments: [Subprotocol.generation3, .generation4])
     func everybodyHears(_ generation: Subprotocol) async throws {
         let a = try TestDatabase("a")
         let target = Hub(PassiveConfiguration(listener: "hub", database: hub.database, subprotocol: generation), owner: hub)
@@ -33,7 +33,7 @@ struct TombstoneTests {
             let status = await Replicator(ReplicatorConfiguration(a, .pull), target).run()
             #expect(status.error == nil)
         }
-        // It had the first one as well.
+        // It had the first document as well.
         try await a.insert("x", "4-aa", ["3-aa", "2-aa", "1-aa"])
         try await pull()
         #expect(try await a.get("x")?.isDeleted == true)
@@ -46,11 +46,11 @@ struct TombstoneTests {
         #expect(try await a.get("x")?.isDeleted == true)
     }
 
-    @Test("A peer is offered the lesser tombstone, and then the current one")
+    @Test("a peer is offered the lesser tombstone, and then the current one")
     func order() async throws {
         _ = try await insert("1-bb")
         try await hub.put("x", "{}", deleted: true)
-        // Another one stays as it is: a tombstone alone.
+        // A document with only one tombstone is announced as usual.
         try await hub.put("y", "{}")
         try await hub.put("y", "{}", deleted: true)
         let peer = try await Peer(Hub(hub))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Replication
 
-/// Documents of a remote that are larger than the local settings allow, and come once these allow more.
+/// A remote's documents that are larger than the local settings allow, and that arrive once these allow more.
 @Suite(.timeLimit(.minutes(10)))
 struct TooLargeDocumentTests {
     private typealias Bounds = TooLargeDocuments.Bounds
@@ -15,7 +15,7 @@ struct TooLargeDocumentTests {
         return (status, try await replicator.tooLarge())
     }
 
-    @Test func alsoThoseComeThatAreTooManyToBeNamed() async throws {
+    @Test func evenIfThereAreTooManyToNameTheyArrive() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         for id in ["first", "purged"] { try await b.put(id, "{}") }
@@ -28,19 +28,19 @@ struct TooLargeDocumentTests {
         let refused = try await pull(a, hub, upTo: 10)
         #expect(refused.status.error == nil && refused.status.counts.pulled == 0, "\(refused)")
         #expect(refused.left == .init(count: TooLargeDocuments.most, isCapped: true))
-        // Not before more is allowed.
+        // They do not arrive before more is allowed.
         let again = try await pull(a, hub, upTo: 10)
         #expect(again.status.counts.total == 0 && again.left == refused.left, "\(again)")
 
         let mended = try await pull(a, hub, upTo: 1_000)
         #expect(mended.status.error == nil && mended.status.counts.pulled == UInt64(count) && mended.left == .init(), "\(mended)")
-        // What was purged here before the first of them came is not brought back.
+        // A document that was purged here before the first of them arrived is not brought back.
         #expect(try await a.count() == count + 1)
         #expect(try await a.get("purged") == nil)
         #expect(try await pull(a, hub, upTo: 2_000).status.counts.total == 0)
     }
 
-    @Test func whatIsTooLargeStillWhenTheChangesAreReadAgainStays() async throws {
+    @Test func whatIsStillTooLargeWhenTheChangesAreReadAgainStaysOnTheList() async throws {
         let (database, remote) = (try TestDatabase(), RemoteID(1))
         let collection = try database.collection()
         func bounds(_ bytes: Int) -> Bounds { Bounds(memory: 1 << 30, document: bytes) }
@@ -48,7 +48,7 @@ struct TooLargeDocumentTests {
             let (bounds, since) = (bounds(bytes), since.map { RemoteSequence(json: $0) })
             try await database.database.write { try TooLargeDocuments.note(doc(id), bounds, since: since, remote, collection, $0) }
         }
-        /// Where reading the changes again starts: nil if they are not read again, and an empty text for the beginning.
+        /// The sequence from which the changes are read again: nil if they are not, and an empty text for the beginning.
         func start(_ bytes: Int) async throws -> String? { try await due(bytes).rereading.map { $0.since?.json ?? "" } }
         func due(_ bytes: Int) async throws -> TooLargeDocuments.Due {
             let bounds = bounds(bytes)

@@ -5,7 +5,7 @@ import Replication
 import Synchronization
 import Testing
 
-/// A transform made of a closure.
+/// A transform made from a closure.
 private final class TestTransform: DocumentTransform, Sendable {
     typealias Rule = @Sendable (PolicyDocument) -> TransformResult
     private let rule: Mutex<Rule>
@@ -28,12 +28,12 @@ private final class TestTransform: DocumentTransform, Sendable {
     }
 }
 
-/// Documents that travel with another body than they are stored with.
+/// Documents that are sent with a different body from the one they are stored with.
 @Suite(.timeLimit(.minutes(10)))
 struct TransformTests {
     private static let redacted: TestTransform.Rule = { $0.isDeleted ? .same : .changed(Array("{\"kind\":\"order\"}".utf8)) }
 
-    @Test func whatIsPushedIsTransformedAndNothingGoesRound() async throws {
+    @Test func pushedDocumentsAreTransformedAndDoNotGoInCircles() async throws {
         let (device, hub, third) = (try TestDatabase("device"), try TestDatabase("hub"), try TestDatabase("third"))
         let (center, transform) = (Hub(hub), TestTransform(Self.redacted))
         let revision = try await device.put("a", "{\"kind\":\"order\",\"owner\":\"anna\"}")
@@ -44,20 +44,20 @@ struct TransformTests {
         #expect(try await hub.body("a") == "{\"kind\":\"order\"}")
         #expect(try await hub.get("a")?.revision == revision)
         #expect(try await device.body("a") == "{\"kind\":\"order\",\"owner\":\"anna\"}")
-        // A ring: hub to third, third to device. The revision is the same everywhere, so it comes to rest.
+        // A ring: hub to third, and third to device. The revision is the same everywhere, so that it comes to rest.
         await replicate(third, center)
         let last = await replicate(third, Hub(device))
         #expect(last.error == nil && last.counts.pushed == 0 && last.counts.pulled == 0)
         let again = await replicate(device, center, .pushAndPull, settings)
         #expect(again.error == nil && again.counts.pushed == 0 && again.counts.pulled == 0)
-        // An edit elsewhere and one here: both arrive, the edit from here without what stays behind.
+        // Two edits, one elsewhere and one here: both arrive, the one from here without what is meant to stay here.
         try await third.put("a", "{\"kind\":\"order\",\"n\":2}")
         await replicate(third, center)
         await replicate(device, center, .pushAndPull, settings)
         #expect(try await device.body("a") == "{\"kind\":\"order\",\"n\":2}")
     }
 
-    @Test func whatIsPulledIsStoredTransformedBehindTheFilter() async throws {
+    @Test func pulledDocumentsAreTransformedAfterTheFilterAndStored() async throws {
         let (device, hub) = (try TestDatabase("device"), try TestDatabase("hub"))
         let (center, transform) = (Hub(hub), TestTransform(Self.redacted))
         let filter = TestFilter { document, _ in document.id.text == "no" ? .reject : .pass }
@@ -76,8 +76,8 @@ struct TransformTests {
         #expect(try await hub.body("a") == "{\"kind\":\"order\",\"owner\":\"anna\"}")
     }
 
-    /// Both sides have the same revision then, and another body: what a delta makes of the one is not what it makes of the other.
-    @Test func whatWasTransformedIsNoBaseOfADelta() async throws {
+    /// Both sides then have the same revision with different bodies: a delta made for one body does not fit the other.
+    @Test func aTransformedRevisionIsNotUsedAsTheBaseOfADelta() async throws {
         let (device, hub) = (try TestDatabase("device"), try TestDatabase("hub"))
         let center = Hub(hub)
         let text = (0..<400).map { String($0 * 7_919 % 10_007, radix: 36) }.joined()
@@ -94,7 +94,7 @@ struct TransformTests {
         #expect(center.counters.snapshot.deltas.sent == 0)
     }
 
-    /// Results that cannot travel, and a transform that fails.
+    /// Results that cannot be sent, and a transform that fails.
     @Test(arguments: ["{", "[]", "{\"_removed\":true}", "{\"_attachments\":7}", "{\"a\":1e}", "fail", "large"])
     func whatCannotBeTransformedIsHeld(_ result: String) async throws {
         let (device, hub) = (try TestDatabase("device"), try TestDatabase("hub"))
@@ -120,7 +120,7 @@ struct TransformTests {
         #expect(status.error == nil && status.counts.held == 2 && status.counts.pushed == 0 && status.counts.pulled == 0)
         #expect(try await hub.get("out") == nil)
         #expect(try await device.get("in") == nil)
-        // Another version: both go on.
+        // Another version works, and both documents are replicated.
         transform.become("2", Self.redacted)
         await replicate(device, Hub(hub), .pushAndPull, settings)
         #expect(try await hub.body("out") == "{\"kind\":\"order\"}")

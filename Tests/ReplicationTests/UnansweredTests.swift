@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// A peer that keeps a replicator waiting is known, until it says what it owes.
+/// A replicator knows since when its peer has kept it waiting, until the peer answers.
 @Suite(.timeLimit(.minutes(10)))
 struct UnansweredTests {
     /// A wall clock that a test moves; the other clock is this machine's.
@@ -22,11 +22,11 @@ struct UnansweredTests {
         func sleep(nanoseconds: UInt64) async throws { try await SystemTime().sleep(nanoseconds: nanoseconds) }
     }
 
-    /// Holds an answer up until it is opened, once.
+    /// Holds up an answer until it is opened, once.
     private final class Gate: Sendable {
         private let state = Mutex(false)
         func open() { state.withLock { $0 = true } }
-        /// Whether it was open; it is closed again.
+        /// Whether it was open; closes it again.
         func passes() -> Bool {
             state.withLock { isOpen in
                 defer { isOpen = false }
@@ -37,7 +37,7 @@ struct UnansweredTests {
 
     private static let place = [("collection", "0")]
 
-    /// Since when.
+    /// Waits until the peer owes something, and returns since when.
     private func debt(of replicator: Replicator) async throws -> Int64 {
         try await eventually("the peer owes something") { await replicator.unansweredSince() }
     }
@@ -46,7 +46,7 @@ struct UnansweredTests {
         try await eventually("the peer owes nothing") { await replicator.unansweredSince() == nil }
     }
 
-    @Test("an unanswered request, a backlog that has not begun, a requested revision: each is owed until it arrives")
+    @Test("an answer, the first list of a backlog and a requested revision are each owed until they arrive")
     func messages() async throws {
         let a = try TestDatabase("a")
         let time = MovedTime()
@@ -62,7 +62,7 @@ struct UnansweredTests {
                 break
             }
             for await request in peer.requests where request.profile == "subChanges" { break }
-            // The answer to that question is no list.
+            // The answer to that request is not a list.
             try await eventually("the backlog is owed") { await replicator.unansweredSince() == time.wallSeconds() }
             time.move(100)
             _ = await peer.ask("changes", Self.place, #"[[1,"a","1-aa"],[2,"b","1-bb"]]"#)
@@ -70,7 +70,7 @@ struct UnansweredTests {
             #expect(await peer.ask("rev", Self.place + [("id", "a"), ("rev", "1-aa"), ("sequence", "1")], "{}")?.error == nil)
             #expect(try await a.count() == 1)
             let since = try await debt(of: replicator)
-            // Lists that nobody waits for pay nothing.
+            // Lists that nobody waits for do not settle anything.
             time.move(100)
             for _ in 0..<3 { #expect(await peer.ask("changes", Self.place, "[]")?.error == nil) }
             #expect(await replicator.unansweredSince() == since)
@@ -82,7 +82,7 @@ struct UnansweredTests {
         await replicator.stop()
     }
 
-    @Test("a _changes of blanks and a _bulk_get that hangs are owed until they are answered; a feed without news is not")
+    @Test("a _changes that sends only spaces and a _bulk_get that hangs are owed until they are answered; a feed without news is not")
     func requests() async throws {
         let a = try TestDatabase("a")
         let time = MovedTime()
@@ -104,13 +104,13 @@ struct UnansweredTests {
                 ReplicatorConfiguration(a, to: target, .pull, continuous: true), try DatabaseClient(target), environment: time.environment)
             await replicator.start()
             for path in ["/db/_changes", "/db/_bulk_get"] {
-                try await eventually("\(path) is asked") { troubled.withLock { $0.contains(path) } }
-                try await eventually("it is owed") { await replicator.unansweredSince() == time.wallSeconds() }
+                try await eventually("\(path) is requested") { troubled.withLock { $0.contains(path) } }
+                try await eventually("the answer is owed") { await replicator.unansweredSince() == time.wallSeconds() }
                 let since = try await debt(of: replicator)
                 time.move(100)
                 #expect(await replicator.unansweredSince() == since)
                 gate.open()
-                try await eventually("it is answered") { await replicator.unansweredSince() != since }
+                try await eventually("the request is answered") { await replicator.unansweredSince() != since }
             }
             #expect(await replicator.wait { $0.activity == .idle } != nil)
             try await expectNone(replicator)

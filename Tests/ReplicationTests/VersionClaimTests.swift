@@ -5,7 +5,7 @@ import Interfaces
 import Replication
 import Testing
 
-/// What a version vector may claim of documents that its sender may not see: nothing. As with revision ids, an edit has to name what it replaces.
+/// A version vector may claim nothing about documents that its sender may not see. As with revision ids, an edit has to name what it replaces.
 @Suite("Version vectors and hidden documents", .timeLimit(.minutes(5)))
 struct VersionClaimTests {
     private static let ann = "QUxJQ0VBTElDRUFMSUNFQQ"
@@ -46,7 +46,7 @@ struct VersionClaimTests {
         await bob.begin()
         #expect(await send(ann, "18e9000000000005@\(Self.ann)", "18e9000000000003@\(Self.bob)", #"{"in":["red"],"n":1}"#) == "stored")
         let before = try #require(try await database.body("secret"))
-        // Older and later than what is hidden, known to it and unknown: there is one answer.
+        // Older or newer than the hidden version, known to it or not: the answer is always the same.
         for (revision, history) in [
             ("18e9000000000004@\(Self.ann)", ""), ("18e9000000000006@\(Self.ann)", ""), ("18e9000000000002@\(Self.bob)", ""), ("18e9000000000009@\(Self.bob)", ""), ("18e9000000000009@\(Self.bob)", "18e9000000000008@\(Self.ann)"),
             ("18e9000000000009@\(Self.bob)", "7fffffff00000000@\(Self.ann)"), ("18e9000000000009@\(Self.bob)", "18e9000000000004@\(Self.ann)"),
@@ -55,7 +55,7 @@ struct VersionClaimTests {
             #expect(await send(bob, revision, history, #"{"in":["blue"]}"#) == "409", "\(revision) \(history)")
         }
         #expect(try await database.body("secret") == before)
-        // Nor does it help to know the version: it can be guessed, unlike an id. Who sees the document is believed, as ever.
+        // It does not help to know the version, which can be guessed, unlike an id. Those who see the document are believed, as always.
         #expect(await send(ann, "18e9000000000006@\(Self.ann)", "", #"{"in":["red"],"n":2}"#) == "stored")
         #expect(await send(bob, "18e9000000000009@\(Self.bob)", "18e9000000000006@\(Self.ann)", #"{"in":["blue"]}"#) == "409")
         #expect(await send(bob, "18e9000000000006@\(Self.ann)", "", #"{"in":["blue"]}"#) == "409")
@@ -86,7 +86,7 @@ struct VersionClaimTests {
         let bob = try await Peer(hub(database, bound, "bob"))
         await bob.begin()
         #expect(await send(bob, "18e9000000000005@\(Self.bob)", "", #"{"in":["red"],"n":1}"#) == "stored")
-        // Acknowledged, and the answer was lost.
+        // As if the answer had been lost: what was acknowledged is sent again.
         #expect(await send(bob, "18e9000000000005@\(Self.bob)", "", #"{"in":["red"],"n":1}"#) == "noop")
         #expect(await send(bob, "18e9000000000006@\(Self.bob)", "", #"{"in":["red"],"n":2}"#) == "stored")
         let again = try await Peer(hub(database, bound, "bob"))
@@ -97,7 +97,7 @@ struct VersionClaimTests {
         #expect(try await database.body("secret")?.contains("2") == true)
     }
 
-    @Test("a hidden document is not a side of a conflict: not for a resolver, and not in the sync function's messages", arguments: Bound.allCases, [false, true])
+    @Test("a hidden document never becomes one side of a conflict, neither for a resolver nor in the sync function's messages", arguments: Bound.allCases, [false, true])
     func resolver(bound: Bound, byVersions: Bool) async throws {
         let database = try TestDatabase("hub")
         var configuration = PassiveConfiguration(listener: "hub", database: database.database, subprotocol: byVersions ? .generation4 : .generation3)

@@ -5,7 +5,7 @@ import Replication
 import TestSupport
 import Testing
 
-/// A connection between two of our own that began before either had versions.
+/// A connection between two Nightjar databases that began before either had versions.
 @Suite(.timeLimit(.minutes(5)))
 struct VersionRenewalTests {
     private func edit(_ database: TestDatabase) async throws {
@@ -16,7 +16,7 @@ struct VersionRenewalTests {
         _ = try await database.database.write { [incoming] in try $0.insert(incoming, into: collection, conflicts: .refuse) }
     }
 
-    @Test("It is renewed once when one of them gets versions, and continues", arguments: [true, false])
+    @Test("it is renewed once when one of them gets versions, and then continues", arguments: [true, false])
     func renewed(atHub: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
@@ -26,7 +26,7 @@ struct VersionRenewalTests {
         try await a.wait { try await $0.body("first") != nil }
         #expect(hub.connections == 1)
         try await edit(atHub ? b : a)
-        try await eventually("it connects anew") { hub.connections == 2 }
+        try await eventually("it reconnects") { hub.connections == 2 }
         for (from, to, id) in [(a, b, "there"), (b, a, "here")] {
             try await from.put(id, "{}")
             try await to.wait { try await $0.body(id) != nil }
@@ -36,10 +36,10 @@ struct VersionRenewalTests {
         await replicator.stop()
     }
 
-    @Test("A decision between revisions of trees brings no versions, so that it stays as it is")
+    @Test("a decision between revisions with ids brings no versions, so that the connection is not renewed")
     func decided() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
-        // By the versions that stand for them ours is the newer one.
+        // By the versions that stand for their ids, our revision is the newer one.
         try await a.insert("d", "2-aa", ["1-aa"], body: #"{"at":"here"}"#)
         try await b.insert("d", "1-bb", body: #"{"at":"there"}"#)
         let hub = Hub(b)
@@ -54,7 +54,7 @@ struct VersionRenewalTests {
         await replicator.stop()
     }
 
-    @Test("A peer that used ids continues with versions where it was, and then with ids again")
+    @Test("a peer that used ids continues where it was, first with versions and then with ids again")
     func goesOn() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<5, prefix: "up-")
@@ -69,13 +69,13 @@ struct VersionRenewalTests {
             #expect(status.error == nil)
             #expect(try await a.contents() == b.contents())
             #expect(here.questions.contains("here") && there.questions.contains("there"))
-            // Nothing is looked at once more.
+            // Nothing is looked at again.
             #expect(here.questions.contains { $0.hasPrefix("up-") } == (round == 0), "\(round): \(here.questions)")
             #expect(there.questions.contains { $0.hasPrefix("down-") } == (round == 0), "\(round): \(there.questions)")
         }
     }
 
-    @Test("Other connections are left alone, and so is one that began with versions")
+    @Test("other connections are left alone, and so is one that began with versions")
     func leftAlone() async throws {
         let (a, b, c) = (try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c"))
         try await edit(a)

@@ -21,7 +21,7 @@ struct VersionVectorTests {
         return Hub(configuration, owner: database, peersHaveBothNames: isOurs)
     }
 
-    /// For peers of revision trees.
+    /// A hub for peers with revision trees.
     private func treeHub(_ database: TestDatabase) -> Hub {
         Hub(PassiveConfiguration(listener: "hub", database: database.database), owner: database, peersHaveBothNames: false)
     }
@@ -54,7 +54,7 @@ struct VersionVectorTests {
         #expect(try await database.get("a")?.isDeleted == true)
     }
 
-    @Test("the peer that makes a version in the future is named, not the one that passes it on")
+    @Test("a version from the future is blamed on the peer that made it, not on the one that passes it on")
     func fastClocks() async throws {
         let database = try TestDatabase("v")
         for user in ["ann", "carl"] {
@@ -66,7 +66,7 @@ struct VersionVectorTests {
         #expect(sender.hasPrefix("user ann at ") && sender.hasSuffix(" by listener hub"), "\(sender)")
     }
 
-    @Test("a peer pulls documents of every kind under the identifiers that it understands")
+    @Test("a peer pulls documents of every kind with the identifiers that it understands")
     func pulls() async throws {
         let database = try TestDatabase("v")
         let legacy = try await database.put("plain", #"{"n":0}"#)
@@ -98,7 +98,7 @@ struct VersionVectorTests {
         #expect(ours.source.description != Self.ann && seen["a"]?.history == "18e9000000000005@\(Self.ann),18e9000000000003@\(Self.bob)")
     }
 
-    @Test("a peer of the other kind gets versions only: for a revision without one, the version that stands for its id, and ids of ancestors if the peer has one")
+    @Test("a peer of another product gets only versions: a revision without one gets the version that stands for its id, and ids of ancestors if the peer has one")
     func versionsOnly() async throws {
         let database = try TestDatabase("v")
         let first = try await database.put("plain", #"{"n":0}"#)
@@ -125,7 +125,7 @@ struct VersionVectorTests {
         #expect(await next() == [standing.description, ""])
         _ = await peer.ask("rev", rev("plain", "18e9000000000009@\(Self.bob)", "\(standing)"), #"{"n":2}"#)
         #expect(await next() == ["18e9000000000009@\(Self.bob)", standing.description])
-        // Who holds an ancestor under its id gets the ids.
+        // A peer that has an ancestor under its id gets the ids.
         let upgraded = try await Peer(hub(database, isOurs: false)) { request in
             request.profile == "changes" && request.body.readableBytes > 4 ? OutgoingReply(json: #"[["\#(first)"]]"#) : OutgoingReply()
         }
@@ -144,7 +144,7 @@ struct VersionVectorTests {
             #expect(await peer.ask("rev", rev(id, "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)?.error == nil)
             #expect(await peer.ask("rev", rev(id, "18e9000000000007@\(Self.ann)", "", [("deleted", "1")]), "{}")?.error == nil)
         }
-        // Of those who never had it.
+        // Peers that never had them create documents of the same names.
         #expect(await stranger.ask("rev", rev("d", "18e9000000000006@\(Self.bob)"), #"{"n":2}"#)?.error == nil)
         #expect(await trees.ask("rev", rev("e", "1-ff"), #"{"n":2}"#)?.error == nil)
         let client = try await Peer(hub(database, isOurs: false)) { request in
@@ -180,7 +180,7 @@ struct VersionVectorTests {
         #expect(vector.knows(VectorVersion(standingFor: here)) && vector.knows(VectorVersion(standingFor: there)))
     }
 
-    @Test("a document whose channels the peer may not see is answered like one that is not here")
+    @Test("a document in channels that the peer may not see is treated like one that does not exist")
     func hidden() async throws {
         let database = try TestDatabase("v")
         let peer = try await Peer(hub(database) { $0.pushFilter = TestFilter { document, _ in document.id.text == "open" ? .pass : .reject } })
@@ -202,7 +202,7 @@ struct VersionVectorTests {
         let second = "2-" + String(repeating: "ab", count: 20)
         #expect(await propose(trees, #"[["a","\#(second)","\#(first)"]]"#) == "[]")
         #expect(await trees.ask("rev", rev("a", second, first), #"{"n":2}"#)?.error == nil)
-        // What it knew is older now, and it hears the new version's name.
+        // What it had is now older, and it is told the new version.
         let answer = try #require(await propose(versions, #"[["a","18e9000000000006@\#(Self.bob)","18e9000000000005@\#(Self.ann)"]]"#))
         let current = try #require(try JSONValue(parsing: Array(answer.utf8)).asArray?.first?.asObject?["rev"]?.asString)
         #expect(current.contains("@") && !current.hasSuffix(Self.ann))
@@ -227,19 +227,19 @@ struct VersionVectorTests {
         #expect(await peer.isAlive())
     }
 
-    @Test("only another Nightjar is asked for the position of its revision in the tree")
+    @Test("only another Nightjar is believed about its revision's place in the tree")
     func foreignPlaces() async throws {
         let database = try TestDatabase("v")
         let peer = try await Peer(hub(database, isOurs: false))
         await peer.begin()
         _ = await peer.ask("rev", rev("a", "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)
         let first = try #require(try await database.get("a")).revision.text
-        // Taken at its word, this would be the revision that is here under another name, and its body would go.
+        // If this were believed, the revision would already be here under another name, and its body would be discarded.
         #expect(await peer.ask("rev", rev("a", "18e9000000000006@\(Self.ann)", "", [("treeRev", first)]), #"{"n":2}"#)?.error == nil)
         #expect(try await database.body("a") == #"{"n":2}"#)
     }
 
-    @Test("peers that lie about versions and places in the tree: each message is answered, documents stay readable, and others go on", arguments: 1...12)
+    @Test("if peers lie about versions and places in the tree, each message is answered, documents stay readable and other peers are served", arguments: 1...12)
     func lies(_ seed: Int) async throws {
         var random = SeededGenerator(seed: UInt64(seed))
         let database = try TestDatabase("v")
@@ -280,7 +280,7 @@ struct VersionVectorTests {
             await honest.begin()
             let collection = try database.collection()
             let current = try await database.database.read { try $0.currentName(collection, doc(id), .vectors) }?.text ?? ""
-            // An edit of what is current is taken, whatever was told before.
+            // An edit of the current revision is accepted, whatever was claimed before.
             let next = "\(String(VectorVersion.times.upperBound, radix: 16))@\(Self.carl)"
             let reply = await honest.ask("rev", rev(id, next, current), #"{"last":true}"#)
             guard found.revision.generation < 9_007_199_254_740_000 else { continue }
@@ -317,7 +317,7 @@ struct VersionVectorTests {
             if seen.count == 2 { break }
         }
         #expect(Set(seen) == [plain.text, named.text])
-        // By versions it has to be meant.
+        // On a connection with versions, a request to pull by ids is refused.
         #expect(await versions.ask("subChanges", [("collection", "0"), ("versioning", "rev-trees")])?.error?.code == 501)
     }
 }
