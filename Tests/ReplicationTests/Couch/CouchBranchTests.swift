@@ -11,7 +11,7 @@ import Transport
 
 @testable import Replication
 
-/// Documents with several branches at a peer that keeps all of them: whatever is decided, nothing is lost.
+/// Documents with several branches, at a peer that keeps all of them: whatever is decided, nothing is lost.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchBranchTests {
     private func run(
@@ -28,7 +28,7 @@ struct CouchBranchTests {
         try #require(status.error == nil, "\(status)")
     }
 
-    /// A root and branches on it, the bodies are `{"n":1}` and so on. Their revisions, the winner last.
+    /// Makes a root and branches on it, with bodies `{"n":1}` and so on. Returns their revisions, the winner last.
     @discardableResult
     private func branches(_ server: CouchServer, _ id: String, _ count: Int) -> [String] {
         server.change { tree in
@@ -46,7 +46,7 @@ struct CouchBranchTests {
         server.tree.documents[id]?.revisions[revision]?.body.map { JSONValue.object($0).text }
     }
 
-    /// The document lives, with one leaf there, and is the same on all sides.
+    /// Expects that the document is live, has one live leaf at the peer, and is the same on all sides.
     private func expectOne(_ server: CouchServer, _ databases: [TestDatabase], _ id: String, _ place: SourceLocation = #_sourceLocation) async throws {
         let leaves = live(server, id)
         #expect(leaves.count == 1, "\(server.tree.documents[id]?.leaves ?? [])", sourceLocation: place)
@@ -66,7 +66,7 @@ struct CouchBranchTests {
     }
     private static let failing = TestResolver { _ in .failed(PolicyFailure(plugin: "r", version: "1", kind: "plugin_error", message: "not yet")) }
 
-    @Test("Several branches become one live leaf, in a continuous replication and with every kind of decision", arguments: [3, 4, 7], [nil, "local", "remote", "merge"])
+    @Test("several branches become one live leaf, in continuous replication and with every kind of decision", arguments: [3, 4, 7], [nil, "local", "remote", "merge"])
     func severalBranches(_ count: Int, _ rule: String?) async throws {
         let resolver = rule.map { ["local": Self.local, "remote": Self.remote][$0] ?? Self.merging }
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
@@ -83,7 +83,7 @@ struct CouchBranchTests {
             await replicator.start()
             try await a.wait { try await $0.body("x") != nil }
             await replicator.wait { _ in live(server, "x").count == 1 }
-            // Everything that was announced up to here was looked at.
+            // Once this has arrived, everything announced before it has been looked at.
             server.change { $0.edit("mark", "{}") }
             try await a.wait { try await $0.body("mark") != nil }
             await replicator.wait { $0.activity == .idle }
@@ -91,14 +91,14 @@ struct CouchBranchTests {
             try await expectOne(server, [a], "x")
             try await run(b, target, .pushAndPull, resolver)
             try await expectOne(server, [a, b], "x")
-            // What came from here is not fetched.
+            // What was pushed from here is not fetched back.
             let tombstones = server.tree.documents["x"]?.leaves.filter { server.tree.documents["x"]?.revisions[$0]?.isDeleted == true } ?? []
             let asked = fetched.withLock { $0.prefix { !$0.contains("mark") }.joined() }
             #expect(tombstones.count == count - 1 && !tombstones.contains { asked.contains($0) })
         }
     }
 
-    @Test("A row that lists tombstones before its winner deletes nothing", arguments: [true, false])
+    @Test("a row that lists tombstones before its winner deletes nothing", arguments: [true, false])
     func tombstonesFirst(isPouchDB: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await CouchServer.with { server, target in
@@ -111,7 +111,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("A branch that others end while the conflict waits is not a deletion of the document", arguments: [0, 1, 2])
+    @Test("a branch that others end while the conflict waits does not count as a deletion of the document", arguments: [0, 1, 2])
     func endedMeanwhile(_ which: Int) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -129,12 +129,12 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("If the winner ended at the peer, the remaining branch is followed, and no new revision is made")
+    @Test("if the winner has ended at the peer, the remaining branch is followed and no new revision is made")
     func winnerEnded() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await CouchServer.with { server, target in
             let leaves = branches(server, "x", 3)
-            // Only the winner comes: the others are written behind it.
+            // Only the winner is pulled: the other branches are written after it.
             try await run(a, target)
             try await run(b, target)
             let (won, count) = (live(server, "x"), server.tree.documents["x"]?.revisions.count)
@@ -151,7 +151,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("The deletion of a document with several leaves arrives once all of them are deleted", arguments: [true, false])
+    @Test("the deletion of a document with several leaves arrives once all of them are deleted", arguments: [true, false])
     func deletion(hasEdit: Bool) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -169,7 +169,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("No branch ends at the peer before the winner is there")
+    @Test("no branch is ended at the peer before the winner is there")
     func winnerComesFirst() async throws {
         let a = try TestDatabase()
         let filter = TestFilter { document, _ in document.id.text == "x" ? .reject : .pass }
@@ -177,7 +177,7 @@ struct CouchBranchTests {
             branches(server, "x", 3)
             try await run(a, target, .pushAndPull, Self.merging) { $0.pushFilter = filter }
             #expect(live(server, "x").count == 3)
-            // Nor where nothing is pushed at all.
+            // The same holds if nothing is pushed at all.
             try await run(try TestDatabase("b"), target, .pull, Self.merging)
             #expect(live(server, "x").count == 3)
             try await a.put("x", "{\"n\":\"more\"}")
@@ -186,12 +186,12 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("A branch that was ended here stays ended when the winner is deleted, whichever of the two tombstones is the greater")
+    @Test("a branch that was ended here stays ended when the winner is deleted, whichever of the two tombstones is the greater")
     func winnerIsDeleted() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
             let ids = (0..<24).map { "x\($0)" }
-            // Each has revisions of its own: of the tombstones now one is the greater, now the other.
+            // Each document has different revisions, so that sometimes one tombstone is the greater and sometimes the other.
             for id in ids {
                 server.change { tree in
                     let root = tree.edit(id, "{\"n\":0,\"of\":\"\(id)\"}")
@@ -199,7 +199,7 @@ struct CouchBranchTests {
                 }
             }
             let configuration = ReplicatorConfiguration(a, to: target, continuous: true) { $0.only { $0.resolver = Self.local } }
-            // The losing branch cannot end for now.
+            // For now, the peer does not let the losing branch end.
             server.trouble { request, body in
                 guard request.path == "/db/_bulk_docs", String(decoding: body, as: UTF8.self).contains("\"_deleted\":true") else { return nil }
                 return .json(status: 201, "[{\"id\":\"x\",\"error\":\"forbidden\",\"reason\":\"no\"}]")
@@ -220,7 +220,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("What was given up is not fetched again while the peer does not let it end")
+    @Test("a branch that lost is not fetched again while the peer does not let it end")
     func givenUp() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -249,7 +249,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("Agents that decide differently lose nothing, whatever is edited, ended and decided in between", arguments: 0..<60)
+    @Test("agents that decide differently lose nothing, whatever is edited, ended and decided in between", arguments: 0..<60)
     func opinions(_ seed: Int) async throws {
         var random = SeededGenerator(seed: UInt64(seed))
         let opinions: [TestResolver?] = [nil, Self.local, Self.remote, Self.merging, Self.failing]
@@ -268,7 +268,7 @@ struct CouchBranchTests {
                     guard let leaf = leaves.randomElement(using: &random) else { break }
                     server.change { _ = $0.edit(id, "{\"n\":\"there \(step)\"}", on: leaf) }
                 case 1:
-                    // A branch on anything that ever was there.
+                    // A branch on any revision that was ever there.
                     guard let revision = server.tree.documents[id]?.revisions.keys.sorted().randomElement(using: &random) else { break }
                     server.change { _ = $0.edit(id, "{\"n\":\"branch \(step)\"}", on: revision) }
                 case 2:
@@ -282,7 +282,7 @@ struct CouchBranchTests {
                 for id in ids { #expect(!live(server, id).isEmpty, "step \(step): \(server.tree.documents[id]?.leaves ?? [])") }
             }
             for round in 0..<5 {
-                // In the end all are of one mind, and what failed is decided.
+                // In the end all decide alike, and what failed is decided.
                 for agent in agents { try await run(agent, target) }
                 for id in ids { #expect(!live(server, id).isEmpty, "round \(round)") }
             }

@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 import Transport
 
-/// What a peer may answer to a request for an attachment, or for the rest of one.
+/// The answers that a peer may give to a request for an attachment, or for the rest of one.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchDownloadAnswerTests {
     private static let size = 1 << 20
@@ -19,7 +19,7 @@ struct CouchDownloadAnswerTests {
 
     private typealias Answer = @Sendable (_ number: Int, _ request: HTTPRequest) -> HTTPResponse
 
-    /// Sends a part of something, and breaks off before its end or ends as if that were all.
+    /// Sends part of something, and then either breaks off or ends as if that were all.
     private static func part(
         _ bytes: [UInt8], from: Int = 0, to end: Int, status: Int = 200, headers: HeaderList = [:], saysLength: Bool = true, breaks: Bool = true
     ) -> HTTPResponse {
@@ -47,7 +47,7 @@ struct CouchDownloadAnswerTests {
         var sleeps: [Int]
     }
 
-    /// - Parameter change: what the document says of the attachment.
+    /// - Parameter change: changes what the document says about the attachment.
     private func pull(change: (@Sendable (inout JSONObject) -> Void)? = nil, _ answer: @escaping Answer) async throws -> Outcome {
         let (a, time, bytes) = (try TestDatabase(), JumpingTime(), bytes)
         let asked = Mutex<[(String, String?)]>([])
@@ -86,7 +86,7 @@ struct CouchDownloadAnswerTests {
         return try #require(outcome)
     }
 
-    @Test("a peer that has no time for the rest is asked again at the time that it names, whatever the response contains before that", arguments: [429, 502, 503, 504])
+    @Test("a peer that is too busy to send the rest is asked again at the time that it names, whatever its response contained", arguments: [429, 502, 503, 504])
     func putOff(status: Int) async throws {
         let bytes = bytes
         let outcome = try await pull { number, request in
@@ -99,12 +99,12 @@ struct CouchDownloadAnswerTests {
         #expect(outcome.stored == bytes && outcome.ranges.count == 3 && outcome.sleeps.contains(7), "\(outcome.status) \(outcome.ranges) \(outcome.sleeps)")
     }
 
-    @Test("a peer that sends one byte at a time is given up, and is not asked again without a pause")
+    @Test("a peer that sends one byte at a time is given up, and is asked again only after a pause")
     func byteByByte() async throws {
         let bytes = bytes
         let outcome = try await pull { number, request in
             let from = request.headers.first("Range").flatMap { Int($0.dropFirst(6).dropLast()) } ?? 0
-            // It ends without a fault, so that the byte arrives.
+            // It ends without an error, so that the byte arrives.
             let headers: HeaderList = ["Content-Range": "bytes \(from)-\(from)/\(bytes.count)"]
             return number == 0 ? Self.part(bytes, to: Self.cut) : HTTPResponse(status: 206, headers: headers, body: .buffer(ByteBuffer(bytes: [bytes[from]])))
         }
@@ -112,7 +112,7 @@ struct CouchDownloadAnswerTests {
         #expect(outcome.sleeps.prefix(3) == [1, 2, 4], "\(outcome.sleeps)")
     }
 
-    @Test("a download that was begun for another version is not completed with this one", arguments: [true, false])
+    @Test("a download that was begun for one version is not completed with another", arguments: [true, false])
     func changed(knowsIfRange: Bool) async throws {
         let (bytes, others) = (bytes, others)
         let outcome = try await pull(change: { $0["digest"] = "md5-of-something-else" }) { number, request in
@@ -127,15 +127,15 @@ struct CouchDownloadAnswerTests {
         #expect(outcome.ranges.count == (knowsIfRange ? 2 : 3) && outcome.ranges.last.map { $0 == "whole" } == !knowsIfRange, "\(outcome.ranges)")
     }
 
-    @Test("parts that do not belong together are detected by the digest, and discarded")
+    @Test("the digest reveals parts that do not belong together, and they are discarded")
     func damaged() async throws {
         let (bytes, others) = (bytes, others)
         let joined = try await pull { number, request in number == 0 ? Self.part(others, to: Self.cut) : Self.rest(bytes, request) }
         #expect(joined.stored == bytes && joined.ranges.count == 3 && joined.ranges.last == "whole", "\(joined.status) \(joined.ranges)")
-        // The peer's own fault: nothing helps, and other documents do not wait for it.
+        // If the peer's own attachment is damaged, nothing helps, but other documents do not wait for it.
         let whole = try await pull { _, request in Self.rest(others, request) }
         #expect(whole.stored == nil && whole.ranges.count == 1 && whole.status.error == nil, "\(whole.status) \(whole.ranges)")
-        // The digest of an attachment that the peer has packed is that of the packed bytes.
+        // The digest of an attachment that the peer has compressed is that of the compressed bytes.
         let packed = try await pull(change: { ($0["encoding"], $0["encoded_length"]) = ("gzip", 10) }) { _, request in Self.rest(others, request) }
         #expect(packed.stored == others, "\(packed.status) \(packed.ranges)")
     }

@@ -7,21 +7,21 @@ import Synchronization
 import Testing
 import Transport
 
-/// Attachments whose connection breaks on the way here.
+/// Attachments whose connection breaks during the download.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchDownloadTests {
     /// How the peer answers a request for the rest.
     enum Rest: CaseIterable {
         case part
-        /// It does not know ranges.
+        /// It does not support ranges.
         case whole
-        /// It sends another part than was asked for.
+        /// It sends a different part from the one that was requested.
         case wrongPart
     }
 
     private let bytes = (0..<(2 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 9) }
 
-    /// Answers the requests for the attachment, and cuts each so many bytes behind its beginning.
+    /// Answers the requests for the attachment, and cuts each answer off after a number of bytes.
     private func cut(_ server: CouchServer, _ cuts: [Int], _ rest: Rest) -> CallLog {
         let log = CallLog()
         let bytes = bytes
@@ -47,7 +47,7 @@ struct CouchDownloadTests {
     final class CallLog: Sendable {
         private let lines = Mutex<[String]>([])
         var all: [String] { lines.withLock { $0 } }
-        /// - Returns: how many were before.
+        /// - Returns: how many lines there were before.
         func add(_ line: String) -> Int {
             lines.withLock { lines in
                 lines.append(line)
@@ -72,7 +72,7 @@ struct CouchDownloadTests {
         #expect(stored == bytes)
     }
 
-    @Test("Only what did not arrive is requested again, however often the connection breaks", arguments: [Rest.part, .whole])
+    @Test("only what did not arrive is requested again, however often the connection breaks", arguments: [Rest.part, .whole])
     func resumed(_ rest: Rest) async throws {
         try await CouchServer.with { server, target in
             let size = 64 << 10
@@ -82,12 +82,12 @@ struct CouchDownloadTests {
             try await expectWhole(a)
             let starts = log.all.dropFirst().compactMap { Int($0.dropFirst(6).dropLast()) }
             #expect(log.all.first == "whole" && starts.count == log.all.count - 1, "\(log.all)")
-            // What came before a cut need not have got through; nothing is asked for from the beginning, and nothing twice.
+            // Bytes sent before a cut need not have arrived. Nothing is requested from the beginning again, and nothing twice.
             #expect(starts.allSatisfy { $0 > 0 } && starts == starts.sorted(), "\(log.all)")
         }
     }
 
-    @Test("A part that does not begin where the last one ended is refused instead of stored")
+    @Test("a part that does not begin where the last one ended is refused and not stored")
     func wrongPart() async throws {
         try await CouchServer.with { server, target in
             let log = cut(server, [1 << 20], .wrongPart)
@@ -96,7 +96,7 @@ struct CouchDownloadTests {
         }
     }
 
-    @Test("Another connection resumes where the previous one was given up")
+    @Test("a new connection resumes where the previous one was given up")
     func anotherConnection() async throws {
         try await CouchServer.with { server, target in
             let log = cut(server, [1 << 20, 0, 0, 0], .part)
@@ -111,7 +111,7 @@ struct CouchDownloadTests {
         }
     }
 
-    @Test("What is offered again with each attempt counts once")
+    @Test("a document that is offered again with each attempt counts once")
     func countedOnce() async throws {
         try await CouchServer.with { server, target in
             let log = cut(server, [0, 0], .part)
@@ -128,7 +128,7 @@ struct CouchDownloadTests {
         }
     }
 
-    @Test("A peer that breaks off again and again without a byte is given up")
+    @Test("a peer that breaks off again and again without sending a byte is given up")
     func noProgress() async throws {
         try await CouchServer.with { server, target in
             let log = cut(server, [1 << 20, 0, 0, 0, 0, 0, 0, 0], .part)

@@ -9,7 +9,7 @@ import Transport
 
 @testable import Replication
 
-/// Documents whose attachments cannot be had or taken: as with blobs elsewhere they are held, said to be, and tried again.
+/// Documents whose attachments cannot be fetched or stored: as with blobs elsewhere, they are held, reported as held, and tried again.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchHeldTests {
     enum Cause: CaseIterable, Sendable { case tooLarge, tooMany, damaged, missing }
@@ -35,7 +35,7 @@ struct CouchHeldTests {
         }
     }
 
-    @Test("each run holds such a document, with the reason, until it can be accepted; others are pulled", arguments: Cause.allCases, [true, false])
+    @Test("each run holds such a document, with the reason, until it can be stored, and pulls the others", arguments: Cause.allCases, [true, false])
     func held(_ cause: Cause, hasBulkGet: Bool) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -56,16 +56,16 @@ struct CouchHeldTests {
                 case .damaged: "MD5"
                 case .missing: "HTTP 404"
                 }
-            // The checkpoint passes it at once; the list has it.
+            // The checkpoint passes it at once, because it is on the list.
             for pulled in [1, 0] as [UInt64] {
                 let puller = try replicator(a, target, cause)
                 let status = await puller.run()
                 #expect(status.error == nil && status.counts.pulled == pulled, "\(status)")
-                // A run that tries it again asks for the document itself, too, which is one held document all the same.
+                // A run that tries it again requests the document as well, but it still counts as one held document.
                 #expect(status.counts.held == 1 && status.counts.failed == 0 && status.counts.completed == status.counts.total, "\(status)")
                 #expect(try await puller.heldCount() == 1)
                 guard case .held(let noted) = try await puller.standing(of: doc("film"), in: .default).pull else {
-                    Issue.record("the document is not said to be held")
+                    Issue.record("the document is not reported as held")
                     continue
                 }
                 #expect(noted.error.contains(words) && noted.plugin.isEmpty, "\(noted.error)")
@@ -76,7 +76,7 @@ struct CouchHeldTests {
             let last = try replicator(a, target, nil)
             let status = await last.run()
             #expect(status.error == nil && status.counts.pulled == 1 && status.counts.held == 0, "\(status)")
-            // The document was here.
+            // The document itself was here, and is not requested again.
             #expect(server.count("POST /_bulk_get") == asked)
             #expect(try await last.heldCount() == 0)
             let body = try JSONValue(parsing: try await a.body("film") ?? "null")
@@ -105,7 +105,7 @@ struct CouchHeldTests {
         }
     }
 
-    /// The attachments of the film that were asked for.
+    /// Records which of the film's attachments are requested.
     private final class Asked: Sendable {
         private let names = Mutex([String]())
         var all: [String] { names.withLock { $0.sorted() } }
@@ -132,7 +132,7 @@ struct CouchHeldTests {
             film(server)
             server.state.withLock { $0.hasBulkGet = hasBulkGet }
             let asked = asked(server)
-            // What it goes by is in the document.
+            // The filter decides by the content of the document.
             let filter = TestFilter { document, _ in
                 let entry = (try? JSONValue(parsing: document.body))?["_attachments"]?["reel"]
                 return entry?["length"]?.asInt64 ?? 0 > 10 && entry?["content_type"] == "video/mp4" ? .reject : .pass
@@ -143,7 +143,7 @@ struct CouchHeldTests {
             var status = try await replicator().run()
             #expect(status.error == nil && status.counts.pulled == 1 && status.counts.rejected == 1 && status.counts.blobBytesReceived == 0, "\(status)")
             #expect(asked.all == [] && filter.questions.sorted() == ["film", "note"])
-            // Another version: the document is here, its attachments come.
+            // With another version the document, which is here, passes, and its attachments are fetched.
             filter.become("2") { _, _ in .pass }
             status = try await replicator().run()
             #expect(status.error == nil && status.counts.pulled == 1, "\(status)")
@@ -154,7 +154,7 @@ struct CouchHeldTests {
         }
     }
 
-    @Test("of a document that a filter changes, only the remaining attachments are pulled")
+    @Test("if a filter changes a document, only the attachments that remain are pulled")
     func changed() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

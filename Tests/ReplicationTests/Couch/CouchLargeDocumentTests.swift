@@ -8,7 +8,7 @@ import Transport
 
 @testable import Replication
 
-/// Documents that are a good part of `limits.memory`.
+/// Documents that take a good part of `limits.memory`.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchLargeDocumentTests {
     private func pull(_ database: TestDatabase, _ target: String, _ memory: MemoryBudget) async throws -> (ReplicatorStatus, words: String?) {
@@ -40,7 +40,7 @@ struct CouchLargeDocumentTests {
         }
     }
 
-    @Test("where limits.memory has no room for a document, that one fails by name with the value it needs, and the others come")
+    @Test("a document that limits.memory has no room for fails by name, with the value that it needs, and the others are pulled")
     func outOfSpace() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -49,7 +49,7 @@ struct CouchLargeDocumentTests {
             #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")
             #expect(words?.contains("document large has ") == true && words?.contains("this agent's limits.memory (4194304)") == true, "\(words ?? "")")
             let needed = words?.number(after: "limits: { memory } here to ")
-            // With that much memory it is pulled on its own; not before.
+            // With that much memory it is pulled, on its own, and not before.
             let asked = server.count("POST /_bulk_get")
             #expect(try await pull(a, target, MemoryBudget(limit: 4 << 20)).0.counts.total == 0 && server.count("POST /_bulk_get") == asked)
             let mended = try await pull(a, target, MemoryBudget(limit: try #require(needed))).0
@@ -61,7 +61,7 @@ struct CouchLargeDocumentTests {
         }
     }
 
-    @Test("what was too large is requested until it is here, even if the peer cannot send it the first time")
+    @Test("a document that was too large is requested until it is here, even if the peer cannot send it the first time")
     func notYet() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -121,7 +121,7 @@ struct CouchLargeDocumentTests {
 }
 
 extension String {
-    /// The number that follows these words.
+    /// The number that comes after these words.
     fileprivate func number(after words: String) -> Int? {
         guard let place = firstRange(of: words)?.upperBound else { return nil }
         return Int(self[place...].prefix { $0.isNumber })

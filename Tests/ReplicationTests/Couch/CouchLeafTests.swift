@@ -7,7 +7,7 @@ import Transport
 
 @testable import Replication
 
-/// A document with far more leaves at the peer than anybody decided: it fails alone, and costs no connection.
+/// A document with far more leaves at the peer than conflicts should ever leave: it fails alone, without ending the connection.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchLeafTests {
     private func grow(_ server: CouchServer, _ id: String, _ count: Int, _ body: (Int) -> String = { "{\"n\":\($0)}" }) {
@@ -17,7 +17,7 @@ struct CouchLeafTests {
         }
     }
 
-    /// Runs a pull to its end, and looks for an error that it reported of a document.
+    /// Runs a pull to its end, and looks for an error that it reported about a document.
     private func pull(
         _ database: TestDatabase, _ target: String, _ memory: MemoryBudget = .unlimited, says text: String, of id: String
     ) async throws -> (ReplicatorStatus, words: String?) {
@@ -26,7 +26,7 @@ struct CouchLeafTests {
         return await replicator.run { $0.id.text == id && $0.error?.message.contains(text) == true }
     }
 
-    @Test("a document with more leaves than couch_leaves is refused by name, and the others come")
+    @Test("a document with more leaves than couch_leaves is refused by name, and the others are pulled")
     func tooMany() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -38,7 +38,7 @@ struct CouchLeafTests {
             #expect(words?.contains("document many has 1001 leaves at the peer, couch_leaves is 1000") == true, "\(words ?? "")")
             let (first, many, last) = (try await a.body("first"), try await a.body("many"), try await a.body("last"))
             #expect(first != nil && many == nil && last != nil)
-            // It is done with until it changes.
+            // The document is not tried again until it changes.
             let again = try await pull(a, target, says: "couch_leaves", of: "many").0
             #expect(again.error == nil && again.counts.failed == 0, "\(again)")
         }
@@ -48,7 +48,7 @@ struct CouchLeafTests {
     func parts() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
-            // Two bytes a value: all of them together are more than the budget.
+            // Each value takes two bytes of text; in memory, all of them together take more than the budget.
             let zeros = Array(repeating: "0", count: 2_000).joined(separator: ",")
             grow(server, "many", 150) { "{\"n\":\($0),\"values\":[\(zeros)]}" }
             server.change { $0.edit("last", "{}") }
@@ -60,7 +60,7 @@ struct CouchLeafTests {
         }
     }
 
-    @Test("a row of the feed that is too large to read is skipped, and named")
+    @Test("a row of the feed that is too large to read is skipped and named")
     func endlessRow() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -70,7 +70,7 @@ struct CouchLeafTests {
                 guard request.path == "/db/_changes", (try? request.queryValue("style")) == "all_docs" else { return nil }
                 let since = (try? request.queryValue("since")).flatMap { Int($0.prefix { $0 != "-" }) } ?? 0
                 let limit = (try? request.queryValue("limit")).flatMap { Int($0) } ?? 0
-                // The second row is in what is asked for.
+                // The second row is among those requested.
                 return since < 2 && since + limit >= 2 ? .json(bomb) : nil
             }
             let (status, words) = try await pull(a, target, says: "couch_leaves", of: "huge")
@@ -105,7 +105,7 @@ struct CouchLeafTests {
         }
     }
 
-    @Test("what a revision costs does not grow with the number of its document's other leaves")
+    @Test("the cost of a revision does not grow with the number of its document's other leaves")
     func sharedLeaves() {
         func cost(_ leaves: Int) -> Int {
             let others = Set((0..<leaves).map { rev("1-\($0)000") })

@@ -7,10 +7,10 @@ import Synchronization
 import Testing
 import Transport
 
-/// Tokens that end, and what is done about it; and how many connections all that takes.
+/// Tokens that expire and how they are replaced, and how many connections a replication takes.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchLoginTests {
-    @Test("A replication in both directions needs a few connections, not one for each request")
+    @Test("a replication in both directions needs a few connections, not one for each request")
     func connections() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<1_500, prefix: "a-")
@@ -19,17 +19,17 @@ struct CouchLoginTests {
             let status = await Replicator(ReplicatorConfiguration(a, to: target), try DatabaseClient(target)).run()
             #expect(status.error == nil && status.counts.pushed == 1_500 && status.counts.pulled == 1_500, "\(status)")
             let (callers, requests) = server.state.withLock { ($0.callers.count, $0.requests.count) }
-            // A few at a time, and some in place of those that the server had ended.
+            // There are a few at a time, and some that replace connections that the server ended.
             #expect(callers <= 15 && requests > 30, "\(callers) connections for \(requests) requests")
         }
     }
 
-    @Test("An expired bearer token is read again, once for all requests that need it; without a new one the status says so")
+    @Test("an expired bearer token is read again, once for all requests that need it; if there is no new one, the status says so")
     func renewed() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<500)
         try await CouchServer.with { server, target in
-            // What a file says, which another program writes.
+            // The content of a file that another program writes.
             let file = Mutex("one")
             let reads = Mutex(0)
             server.state.withLock { $0.token = "one" }
@@ -40,7 +40,7 @@ struct CouchLoginTests {
                 }
             }
             server.trouble { [server] request, _ in
-                // In the middle of the push.
+                // The token is replaced in the middle of the push.
                 guard request.path == "/db/_bulk_docs" else { return nil }
                 return server.state.withLock { state in
                     guard state.token == "one" else { return nil }
@@ -52,14 +52,14 @@ struct CouchLoginTests {
             let first = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
             #expect(first.error == nil && first.counts.pushed == 500, "\(first)")
             #expect(server.tree.documents.count == 500)
-            // It ends, and nobody writes a new one.
+            // The token expires, and nobody writes a new one.
             server.state.withLock { $0.token = "three" }
             let second = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
             #expect(second.error?.code == 401 && second.error?.kind == .needsAction && second.error?.message.contains("two") == false, "\(second)")
         }
     }
 
-    /// Counts what it makes.
+    /// Counts the tokens that it makes.
     private final class Maker: TokenSource {
         let made = Mutex(0)
         let givesSessions = false
@@ -73,7 +73,7 @@ struct CouchLoginTests {
         }
     }
 
-    @Test("Tokens that are made here are kept while they are valid, and another is made when one is refused")
+    @Test("tokens that are made here are kept while they are valid, and a new one is made when one is refused")
     func made() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<500)
@@ -104,7 +104,7 @@ struct CouchLoginTests {
         return try DatabaseClient(target) { $0.credentials = .iam(tokens) }
     }
 
-    @Test("An API key is exchanged for tokens, again when they expire or are refused, and not more often")
+    @Test("an API key is exchanged for a token, and again only when the token expires or is refused")
     func tokens() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<500)
@@ -116,7 +116,7 @@ struct CouchLoginTests {
             #expect(first.error == nil && first.counts.pushed == 500 && given() == 1, "\(first)")
             let second = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
             #expect(second.error == nil && given() == 1, "\(second)")
-            // The service revokes it in the middle.
+            // The service revokes the token in the middle of a run.
             try await a.fill(500..<600)
             server.trouble { [server] request, _ in
                 guard request.path == "/db/_bulk_docs" else { return nil }
@@ -131,7 +131,7 @@ struct CouchLoginTests {
         }
     }
 
-    @Test("A key that the service does not accept is an error that somebody has to fix, and is not shown")
+    @Test("a key that the service does not accept is an error that somebody has to fix, and the error does not show the key")
     func wrongKey() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -143,7 +143,7 @@ struct CouchLoginTests {
         }
     }
 
-    @Test("The token service is reached with the network interface, TLS and proxy that are configured at the time of the request")
+    @Test("the token service is reached with the network interface, TLS and proxy that are configured at the time of the request")
     func way() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<3)

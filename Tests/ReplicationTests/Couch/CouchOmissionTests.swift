@@ -6,14 +6,14 @@ import Transport
 
 @testable import Replication
 
-/// Documents that `_changes` announces and that do not come: none of them is passed over without a word.
+/// Documents that `_changes` announces and that do not arrive: none of them is skipped silently.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchOmissionTests {
     private func pulling(_ database: TestDatabase, _ target: String) throws -> Replicator {
         Replicator(ReplicatorConfiguration(database, to: target, .pull), try DatabaseClient(target))
     }
 
-    @Test("what a _bulk_get leaves out fails by name and is pulled in the next run; what the peer no longer has is not waited for")
+    @Test("documents that a _bulk_get leaves out fail by name and are pulled in the next run; those that the peer no longer has are not waited for")
     func omitted() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -27,12 +27,12 @@ struct CouchOmissionTests {
                     switch id {
                     case "doc-2": return .none
                     case "doc-3": docs = []
-                    // As CouchDB and as PouchDB say it.
+                    // In the words of CouchDB and of PouchDB.
                     case "doc-4": docs = [["error": ["id": .string(id), "rev": .string(rev), "error": "not_found", "reason": "missing"]]]
                     case "doc-5": docs = [["missing": .string(rev)]]
                     default: docs = [["ok": found]]
                     }
-                    // Purged meanwhile.
+                    // These have been purged meanwhile.
                     if id == "doc-4" || id == "doc-5" { server.change { $0.documents[id] = nil } }
                     return ["id": .string(id), "docs": docs]
                 }
@@ -47,7 +47,7 @@ struct CouchOmissionTests {
                 #expect(waiting?.error.isTransient == true && waiting?.error.message.contains(id) == true, "\(String(describing: waiting))")
             }
             #expect(replicator.waiting.find(.default, doc("doc-4"), .pull) == nil && replicator.waiting.find(.default, doc("doc-5"), .pull) == nil)
-            // The checkpoint is before them.
+            // The checkpoint does not pass them.
             let second = try await pulling(a, target).run()
             #expect(second.error == nil && second.counts.failed == 0, "\(second)")
             let (left, empty) = (try await a.body("doc-2"), try await a.body("doc-3"))
@@ -55,7 +55,7 @@ struct CouchOmissionTests {
         }
     }
 
-    /// In which words a node of a cluster says that it does not have a revision which another one announced.
+    /// The ways in which a node of a cluster says that it does not have a revision that another node announced.
     enum Lagging: CaseIterable { case bulkGet, openRevisions, notFound }
 
     @Test("a revision that the feed still names but the peer does not have fails by name and is pulled in the next run", arguments: Lagging.allCases)
@@ -88,7 +88,7 @@ struct CouchOmissionTests {
             #expect(first.counts.pulled == 2 && first.counts.failed == 1, "\(first)")
             let waiting = replicator.waiting.find(.default, doc("doc-1"), .pull)
             #expect(waiting?.error.isTransient == true && waiting?.error.message.contains("doc-1") == true, "\(String(describing: waiting))")
-            // The other node has caught up. The checkpoint is before it.
+            // The other node has caught up. The checkpoint has not passed the revision.
             lags.withLock { $0 = false }
             let second = try await pulling(a, target).run()
             #expect(second.error == nil && second.counts.failed == 0, "\(second)")
@@ -97,7 +97,7 @@ struct CouchOmissionTests {
         }
     }
 
-    @Test("ids and revision ids that cannot be stored here fail by name, once, and hold up nothing")
+    @Test("documents whose id or revision id cannot be stored here fail by name, once, and hold up nothing")
     func impossible() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -123,12 +123,12 @@ struct CouchOmissionTests {
                 }
                 #expect(refused.error.message.contains(id) && refused.error.message.contains(revision), "\(refused)")
             }
-            // They are not asked for again and again.
+            // They are not requested again.
             #expect(try await pulling(a, target).run().counts.total == 0)
         }
     }
 
-    @Test("a document whose history cannot be read is refused here until it can")
+    @Test("a document whose history cannot be read is refused here until it can be read")
     func unreadable() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

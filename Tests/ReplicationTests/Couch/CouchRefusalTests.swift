@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 import Transport
 
-/// Answers that say less, or more, than they seem to.
+/// Answers that mean less, or more, than they seem to.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchRefusalTests {
     private func withLargeBlob(_ body: (TestDatabase, CouchServer, _ target: String, _ size: Int) async throws -> Void) async throws {
@@ -27,7 +27,7 @@ struct CouchRefusalTests {
             }
             let replicator = Replicator(ReplicatorConfiguration(a, to: target), try DatabaseClient(target))
             let status = await replicator.run()
-            // What runs once has to say that it did not all of its work.
+            // A one-shot run has to say that it has not done all of its work.
             #expect((status.error?.code == 403) == forbidsAll, "\(status)")
             #expect(try await replicator.refusedCount() == (forbidsAll ? 0 : 1))
             #expect(try await replicator.pendingDocumentIDs().count == (forbidsAll ? 1 : 0))
@@ -48,7 +48,7 @@ struct CouchRefusalTests {
         }
     }
 
-    @Test("a document that readers would understand differently is refused alone, and the others in the response are stored", arguments: [true, false])
+    @Test("a document that different readers would understand differently is refused alone, and the others in the response are stored", arguments: [true, false])
     func ambiguous(hasBulkGet: Bool) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -110,7 +110,7 @@ struct CouchRefusalTests {
         }
     }
 
-    /// What a proxy, a login page or another database may answer.
+    /// Answers that a proxy, a login page or another kind of database may give.
     @Test(
         "an answer of another shape than CouchDB's is an error, and nothing of what was asked about or sent counts as delivered",
         arguments: [
@@ -151,8 +151,8 @@ struct CouchRefusalTests {
         }
     }
 
-    /// Whether it has the copy that it says is in the way, or another one each time.
-    @Test("a peer that answers each checkpoint with a conflict is not pushed to without end", arguments: [true, false])
+    /// The peer either has the copy that it says is in the way, or a different one each time.
+    @Test("a peer that answers every checkpoint with a conflict is not pushed to for ever", arguments: [true, false])
     func conflicts(changes: Bool) async throws {
         let a = try TestDatabase()
         try await a.fill(0..<3)
@@ -172,7 +172,7 @@ struct CouchRefusalTests {
         }
     }
 
-    @Test("a peer that cannot say that its writes are on its disk gets no checkpoint", arguments: [500, 400, 404, 405, 410])
+    @Test("a peer that cannot confirm that its writes are on disk gets no checkpoint", arguments: [500, 400, 404, 405, 410])
     func uncommitted(_ status: Int) async throws {
         let a = try TestDatabase()
         try await a.fill(0..<3)
@@ -183,7 +183,7 @@ struct CouchRefusalTests {
             let configuration = ReplicatorConfiguration(a, to: target, .push) { $0.retry.maximumAttempts = 1 }
             let first = await Replicator(configuration, try DatabaseClient(target)).run()
             #expect(server.tree.documents.count == 3)
-            // Servers without the request write through.
+            // Servers that do not have this request write to disk at once.
             guard status == 500 || status == 400 else {
                 #expect(first.error == nil && server.count("PUT /_local") > 0, "\(first)")
                 return
@@ -201,7 +201,7 @@ struct CouchRefusalTests {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
             server.change { tree in for n in 0..<4 { tree.edit("doc-\(n)", "{}") } }
-            // Two bytes a value: short as a text.
+            // With two bytes for each value, the text is short.
             let bomb = "{\"results\":[" + Array(repeating: "[]", count: 2_200_000).joined(separator: ",") + "]}"
             server.trouble { request, body in
                 guard request.path == "/db/_bulk_get", String(decoding: body, as: UTF8.self).contains("doc-2") else { return nil }

@@ -17,7 +17,7 @@ extension DatabaseClient {
 }
 
 extension String {
-    /// What `_attachments` says of blobs is said differently on either side.
+    /// Leaves out `_attachments`, which the two sides write differently.
     fileprivate var withoutAttachments: String {
         guard let start = ranges(of: ",\"_attachments\"").first?.lowerBound else { return self }
         return self[..<start] + "}"
@@ -31,7 +31,7 @@ extension CouchServer {
     }
 }
 
-/// Replication with a database of CouchDB, over real sockets.
+/// Replication with a CouchDB database, over real sockets.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchReplicationTests {
     private func run(
@@ -50,7 +50,7 @@ struct CouchReplicationTests {
         try JSONValue(parsing: try await database.body(id) ?? "null")
     }
 
-    @Test("Documents, edits and deletions come here, and a second run begins where the first ended", arguments: [true, false])
+    @Test("documents, edits and deletions are pulled, and a second run begins where the first ended", arguments: [true, false])
     func pull(hasBulkGet: Bool) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -71,7 +71,7 @@ struct CouchReplicationTests {
         }
     }
 
-    @Test("Documents made here are pushed with their history, and only once")
+    @Test("documents made here are pushed with their history, and only once")
     func push() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<1_000)
@@ -89,7 +89,7 @@ struct CouchReplicationTests {
         }
     }
 
-    @Test("Both ways, live: an edit on either side arrives, and nothing comes back")
+    @Test("in continuous replication an edit on either side arrives at the other, and nothing is sent back")
     func live() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<20, prefix: "a-")
@@ -108,7 +108,7 @@ struct CouchReplicationTests {
         }
     }
 
-    @Test("The status says of each attachment that is under way how far it is, and counts the bytes")
+    @Test("the status shows the progress of each attachment under way, and counts the bytes")
     func progressOfAttachments() async throws {
         let a = try TestDatabase()
         let bytes = [UInt8](repeating: 7, count: 100_000)
@@ -136,7 +136,7 @@ struct CouchReplicationTests {
         }
     }
 
-    @Test("Attachments of both sides are blobs here and attachments there, small and large")
+    @Test("attachments from both sides, small or large, are blobs here and attachments there")
     func attachments() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let (small, large) = ([UInt8]("hello".utf8), (0..<(3 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 7) })
@@ -152,10 +152,10 @@ struct CouchReplicationTests {
             let stored = try await a.database.blobs.perform { try $0.read(named) }
             #expect(stored == small)
             #expect(note["_attachments"]?["big"]?["digest"]?.asString == digest)
-            // By this the other side's clients know it: a revision has one body, wherever it is.
+            // The other side's clients know the attachment by this digest: a revision has one body, wherever it is.
             #expect(note["_attachments"]?["a/b é.txt"]?["md5"]?.asString == "md5-XUFAKrxLKna5cZ2REBfFkg==")
             #expect(server.attachment("blob_/pic", of: "inline") == large)
-            // An edit without a change of the attachments fetches none of them again, and carries them all back.
+            // An edit that does not change the attachments fetches none of them again, and carries all of them back.
             let before = server.count("GET /doc")
             server.change { $0.edit("note", "{\"n\":2}") }
             #expect(try await run(a, target).error == nil)
@@ -166,7 +166,7 @@ struct CouchReplicationTests {
             #expect(try await run(a, target).error == nil)
             #expect(server.attachment("a/b é.txt", of: "note") == small)
             #expect(server.tree.documents["note"]?.leaves.count == 1)
-            // Another peer has the blob in its place again.
+            // At another peer, the blob is back in its place.
             #expect(try await run(b, target).error == nil)
             let wanted = try BlobDigest(digest)
             let copy = try await b.database.blobs.perform { try $0.read(wanted) }
@@ -175,7 +175,7 @@ struct CouchReplicationTests {
         }
     }
 
-    @Test("A document that the peer cannot take is found among hundreds, and the others arrive")
+    @Test("a document that the peer cannot accept is found among hundreds, and the others arrive")
     func poison() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<500)
@@ -224,7 +224,7 @@ struct CouchReplicationTests {
         }
     }
 
-    @Test("A session is opened once, renewed when it ends, and a wrong password is a clear error")
+    @Test("a session is opened once and renewed when it ends, and a wrong password is a clear error")
     func sessions() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<50)
@@ -233,7 +233,7 @@ struct CouchReplicationTests {
             let client = try DatabaseClient(target) { $0.credentials = .basic(.init(username: "ann", password: "secret")) }
             let first = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
             #expect(first.error == nil && server.state.withLock { $0.logins } == 1, "\(first)")
-            // The server forgets its sessions in the middle of a run.
+            // The server drops its sessions in the middle of a run.
             try await a.fill(50..<100)
             server.trouble { [server] request, _ in
                 if request.path == "/db/_revs_diff" { server.state.withLock { if $0.cookie == "s2" { $0.cookie = "gone" } } }
@@ -247,7 +247,7 @@ struct CouchReplicationTests {
         }
     }
 
-    @Test("Branches of the peer are decided here and end there: one leaf is left, the same for everybody")
+    @Test("the peer's branches are decided here and ended there: one leaf is left, the same for everybody")
     func conflicts() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await CouchServer.with { server, target in

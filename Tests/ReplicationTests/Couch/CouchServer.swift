@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 import Transport
 
-/// A stand-in for CouchDB on a real socket: what its replication protocol asks for, and what it answers when things go wrong.
+/// A stand-in for CouchDB on a real socket: it has the requests of the replication protocol, and the answers that come when things go wrong.
 final class CouchServer: Sendable {
     /// Answers in place of the server; nil lets the request through.
     typealias Trouble = @Sendable (_ request: HTTPRequest, _ body: [UInt8]) -> HTTPResponse?
@@ -16,21 +16,21 @@ final class CouchServer: Sendable {
         var tree = CouchTree()
         var exists = true
         var trouble: Trouble = { _, _ in nil }
-        /// What becomes of the text of documents on its way.
+        /// Changes the text of documents before it is sent.
         var rewrite: @Sendable (String) -> String = { $0 }
         var requests: [String] = []
-        /// Addresses and ports of the clients.
+        /// The addresses and ports of the clients.
         var callers: Set<String> = []
-        /// The bearer token that is good now; nil lets everybody in.
+        /// The bearer token that is valid at the moment; nil lets everybody in.
         var token: String?
-        /// The API key for which `/identity/token` gives tokens, and how often it did.
+        /// The API key for which `/identity/token` gives tokens, and how often it has given one.
         var apiKey: String?
         var tokensGiven = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
         var hasBulkGet = true
-        /// Leaves of a row stand in the order of their generations, so that tombstones come before the winner.
+        /// Whether a row lists its leaves by generation, so that tombstones may come before the winner.
         var isPouchDB = false
-        /// Name, password and the cookie that is good now; nil lets everybody in.
+        /// Name, password and the cookie that is valid at the moment; nil lets everybody in.
         var account: (name: String, password: String)?
         var cookie = ""
         var logins = 0
@@ -58,7 +58,7 @@ final class CouchServer: Sendable {
         await stop()
     }
 
-    /// Changes the database, and wakes who waits for that.
+    /// Changes the database, and wakes those who wait for a change.
     @discardableResult
     func change<T>(_ body: (inout CouchTree) throws -> T) rethrows -> T {
         let (result, waiting) = try state.withLock { state in
@@ -71,7 +71,7 @@ final class CouchServer: Sendable {
     }
 
     var tree: CouchTree { state.withLock { $0.tree } }
-    /// How often a path was asked for, such as `POST /_bulk_docs`.
+    /// How often a request was made, such as `POST /_bulk_docs`.
     func count(_ request: String) -> Int { state.withLock { $0.requests.count { $0 == request } } }
     func rewrite(_ rewrite: @escaping @Sendable (String) -> String) { state.withLock { $0.rewrite = rewrite } }
     func trouble(_ trouble: @escaping Trouble) { state.withLock { $0.trouble = trouble } }
@@ -115,7 +115,7 @@ final class CouchServer: Sendable {
         }
     }
 
-    /// As IBM Cloud's IAM answers.
+    /// Answers as IBM Cloud's IAM does.
     private func giveToken(_ form: String) -> HTTPResponse {
         state.withLock { state in
             guard let key = state.apiKey, form == "grant_type=urn%3Aibm%3Aparams%3Aoauth%3Agrant-type%3Aapikey&apikey=\(key)" else {
@@ -170,7 +170,7 @@ final class CouchServer: Sendable {
         let (tree, isPouchDB) = (tree, state.withLock { $0.isPouchDB })
         let filter = try request.queryValue("filter")
         let minimum = try request.queryValue("minimum").flatMap { Int($0) }
-        /// `_selector` knows equality only, and `readings/above` compares `n` with the query's `minimum`.
+        /// `_selector` supports only equality, and `readings/above` compares `n` with the query's `minimum`.
         func isWanted(_ id: String, _ document: CouchTree.Document) -> Bool {
             let body = document.leaves.first.flatMap { document.revisions[$0]?.body }
             switch filter {
@@ -286,7 +286,7 @@ final class CouchServer: Sendable {
     }
 }
 
-/// Takes a multipart body apart by the lengths that its parts give.
+/// Takes a multipart body apart by the lengths that its parts state.
 enum Multipart {
     static func read(_ body: [UInt8], boundary: String) -> (json: [UInt8], parts: [[UInt8]])? {
         let mark = Array("--\(boundary)".utf8)

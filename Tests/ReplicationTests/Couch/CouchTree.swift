@@ -2,7 +2,7 @@ import Digests
 import Documents
 import Encodings
 
-/// A CouchDB database as the tests need it: real revision trees, every branch kept, no views.
+/// A CouchDB database as far as the tests need one: it has real revision trees and keeps every branch, and has no views.
 struct CouchTree: Sendable {
     struct Attachment: Sendable {
         var type: String
@@ -13,7 +13,7 @@ struct CouchTree: Sendable {
     struct Revision: Sendable {
         var parent: String?
         var isDeleted = false
-        /// Nil for an ancestor of which only the id came.
+        /// Nil for an ancestor of which only the id has arrived.
         var body: JSONObject?
         var attachments: [String: Attachment] = [:]
     }
@@ -22,7 +22,7 @@ struct CouchTree: Sendable {
         var revisions: [String: Revision] = [:]
         var sequence = 0
 
-        /// The winner first.
+        /// The leaves, the winner first.
         var leaves: [String] {
             let parents = Set(revisions.values.compactMap(\.parent))
             return revisions.keys.filter { !parents.contains($0) }.sorted { one, other in
@@ -48,7 +48,7 @@ struct CouchTree: Sendable {
 
     static func hash(_ text: String) -> String { String(Hex.encode(SHA1.hash(Array(text.utf8))).prefix(32)) }
 
-    /// An edit on the winner, or on the revision that is named.
+    /// Edits the winner, or the revision that is named.
     @discardableResult
     mutating func edit(_ id: String, _ body: String, on parent: String? = nil, isDeleted: Bool = false, attachments: [String: Attachment]? = nil) -> String {
         var document = documents[id] ?? Document()
@@ -64,7 +64,7 @@ struct CouchTree: Sendable {
         return name
     }
 
-    /// A revision with its history, as `new_edits=false` takes it. An error's name and reason, or nil.
+    /// Stores a revision with its history, as `new_edits=false` does. Returns an error's name and reason, or nil.
     mutating func replicate(_ object: JSONObject, parts: [[UInt8]] = []) -> (String, String)? {
         guard let id = object["_id"]?.asString, let start = object["_revisions"]?["start"]?.asInt64, let ids = object["_revisions"]?["ids"]?.asArray
         else { return ("bad_request", "_id and _revisions are needed") }
@@ -122,7 +122,7 @@ struct CouchTree: Sendable {
         return .object(object)
     }
 
-    /// What a peer has to agree on: the winner of each document.
+    /// What peers have to agree on: the winner of each document.
     var contents: [String] {
         documents.compactMap { id, document -> String? in
             guard let winner = document.leaves.first, let revision = document.revisions[winner], let body = revision.body else { return nil }

@@ -5,7 +5,7 @@ import Testing
 @testable import Replication
 
 @Suite struct PeerAnswerTests {
-    /// Of an answer that has more than was collected.
+    /// Whether the beginning of an answer that is too long to be collected holds the document.
     @Test(arguments: [
         (#"{"tea":{"missing":["1-a"],"possible_anc"#, true), (" \n{ \"t\\u0065a\" :\t{", true), (#"{"tea":{}}"#, true), (#"{"tea" "#, false),
         (#"{"coffee":{}}"#, false), (#"{"tea":[1]}"#, false), (#"{"te"#, false), (#"{"tea""#, false), (#"{"tea","x":{}}"#, false), ("{}", false), ("{", false),
