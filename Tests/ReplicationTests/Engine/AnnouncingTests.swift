@@ -5,7 +5,7 @@ import Testing
 
 @testable import Replication
 
-/// A listener's feed for a peer that pulls: in order, because the peer's checkpoint follows it.
+/// A listener's feed for a peer that pulls. It keeps its order, because the peer's checkpoint follows it.
 @Suite struct AnnouncingTests {
     @Test func aDocumentThatIsUnderWayEndsThePageAndTheRestWaits() {
         var push = PushRun(.announce)
@@ -28,14 +28,14 @@ import Testing
         let list = push.list ?? ListID(number: 0)
         #expect(push.on(.read(end(1))) == ["caught up"])
         #expect(!push.machine.isFinished)
-        // What changes now is for the peer's next subscription.
+        // What changes after this is for the peer's next subscription.
         #expect(push.on(.storeChanged(newest: 2)) == [])
         push.on(.answered(list, [.wanted(known: [])]))
         push.on(.acknowledged(doc("a")))
         #expect(push.machine.isFinished && push.isClean)
     }
 
-    /// Only of what was acknowledged it is said that it is there.
+    /// Only what was acknowledged is said to be at the peer.
     @Test func whatThePeerHasNotTakenIsKnown() {
         var push = PushRun(.announce)
         push.start()
@@ -47,31 +47,31 @@ import Testing
         push.on(.refused(doc("c"), http(503)))
         func fate(_ id: String, _ sequence: SequenceNumber) -> DeclinedDocuments.Fate { push.machine.declinedDocuments.fate(of: doc(id), at: sequence) }
         #expect(fate("a", 1) == .taken && fate("b", 2) == .notTaken(.declined) && fate("c", 3) == .notTaken(.refused(http(503))))
-        // What was said of a revision says nothing of the next.
+        // What is known about one revision says nothing about the next.
         #expect(fate("b", 4) == .taken)
         push.on(.storeChanged(newest: 4))
         push.on(.read(page(outgoing("b", 4, "2-b"))))
         push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
         push.on(.acknowledged(doc("b")))
         #expect(fate("b", 4) == .taken)
-        // It is on the peer's list only, until a newer one is not.
+        // It is only on the peer's list, until that is no longer true of a newer one.
         push.on(.storeChanged(newest: 5))
         push.on(.read(page(outgoing("d", 5))))
         push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
         #expect(push.on(.keptByPeer(doc("d"), .held)).first == "report d ok")
         #expect(fate("d", 5) == .notTaken(.kept(KeptByPeer(.held, rev("1-a")))) && fate("d", 6) == .taken)
-        // What the peer began behind was dealt with before, unless it was taken after all.
+        // What lies before the peer's starting point was dealt with earlier, unless it is accepted after all.
         var later = DeclinedDocuments(limit: 10, behind: 3)
         later.taken(outgoing("b", 2))
         #expect(later.fate(of: doc("a"), at: 1) == .before && later.fate(of: doc("b"), at: 2) == .taken && later.fate(of: doc("d"), at: 4) == .taken)
-        // As many as are remembered, and one.
+        // One more than are remembered.
         var few = DeclinedDocuments(limit: 1)
         few.note(outgoing("a", 1), .declined)
         few.note(outgoing("b", 2), .declined)
         #expect(few.fate(of: doc("a"), at: 1) == .unknown && few.fate(of: doc("b"), at: 2) == .notTaken(.declined))
     }
 
-    /// Its marker ends a peer's one-shot subscription. A push of our own that has caught up continues with later changes.
+    /// The marker ends a peer's one-shot subscription. Our own push, once it has caught up, continues with later changes.
     @Test func onlyASubscriptionThatIsNotContinuousIsOver() {
         var subscription = PushRun(.announce, continuous: false)
         subscription.start()
@@ -88,13 +88,13 @@ import Testing
         #expect(own.machine.isFinished && !own.machine.isOver)
     }
 
-    @Test func aListThatThePeerRefusesIsOver() {
+    @Test func aListThatThePeerRefusesIsFinished() {
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("a", 1))))
         let list = push.list ?? ListID(number: 0)
         push.on(.read(end(1)))
-        // The operator is told which document it is.
+        // The operator is told which document it was.
         #expect(push.on(.listRefused(list, failed)).contains("report a \(failed.code)"))
         push.on(.answered(list, [.wanted(known: [])]))
         #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
@@ -102,9 +102,9 @@ import Testing
 
     private let failed = ReplicationError(domain: .litecore, code: 10, message: "changes: fl_callback: exception!")
 
-    /// Couchbase Lite 4.1 fails at a document that it has under a revision id since before it had versions, and refuses the whole list for it.
+    /// Couchbase Lite 4.1 fails on a document that it has under a revision id from before it had versions, and refuses the whole list because of it.
     @Test(arguments: ["a", "c", "e"])
-    func ofAListThatThePeerRefusesForOneOfItsDocumentsTheOthersCome(bad: String) {
+    func ifThePeerRefusesAListForOneDocumentTheOthersAreOfferedAgain(bad: String) {
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3), outgoing("d", 4), outgoing("e", 5))))
@@ -128,22 +128,22 @@ import Testing
         #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
     }
 
-    @Test func whatThePeerGaveIsNotOfferedBack() {
+    @Test func whatThePeerSentIsNotOfferedBack() {
         var push = PushRun(.announce)
         push.start()
         push.on(.pulled([(doc("a"), rev("1-a"))]))
         #expect(push.on(.read(page(outgoing("a", 1), outgoing("a2", 2)))).first == "offer a2@1-a")
         var gone = outgoing("a", 3)
         gone.visibility = .removed
-        // That it may no longer have the document is news all the same.
+        // Still, the peer has to be told that it may no longer have the document.
         #expect(push.on(.read(page(gone))).first == "offer a@1-a")
         push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
-        // So is that it may have it again.
+        // And it has to be told that it may have it again.
         #expect(push.on(.read(page(outgoing("a", 4)))).first == "offer a@1-a")
     }
 
-    /// An edit was on its way while its document left the peer's channels, and brings it back: the peer lets it go all the same.
-    @Test func whatThePeerGaveOfADocumentThatItIsToLetGoIsOfferedBack() {
+    /// An edit that was on its way while its document left the peer's channels brings the document back, although the peer still removes it.
+    @Test func whatThePeerSentOfADocumentThatItHasToRemoveIsOfferedBack() {
         var push = PushRun(.announce)
         push.start()
         var gone = outgoing("a", 1)
@@ -154,23 +154,23 @@ import Testing
         push.on(.answered(list, [.declined]))
         #expect(push.on(.read(page(outgoing("a", 2, "2-b")))).first == "offer a@2-b")
         push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
-        // From then on what it sends of it is what it has.
+        // From then on, the peer has what it sends of the document.
         push.on(.pulled([(doc("a"), rev("3-c"))]))
         #expect(!push.on(.read(page(outgoing("a", 3, "3-c")))).contains { $0.hasPrefix("offer") })
     }
 
-    @Test func whatThePeerGaveIsOfferedBackWhenItComesBackAfterAnotherRevision() {
+    @Test func aRevisionFromThePeerIsOfferedBackIfItReturnsAfterAnotherRevision() {
         var push = PushRun(.announce)
         push.start()
         push.on(.pulled([(doc("a"), rev("2-a"))]))
-        // The peer may drop its own for this one.
+        // The peer may drop its own revision for this one.
         push.on(.read(page(outgoing("a", 2, "2-b"))))
         push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
         push.on(.acknowledged(doc("a")))
         #expect(push.on(.read(page(outgoing("a", 3, "2-a")))).first == "offer a@2-a")
     }
 
-    @Test(arguments: [false, true]) func aRevisionThatWasDroppedOnItsWayDoesNotGoOut(_ hasDecided: Bool) {
+    @Test(arguments: [false, true]) func aRevisionDroppedBeforeItWasSentIsNotSent(_ hasDecided: Bool) {
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("a", 1, "2-b"))))
@@ -184,7 +184,7 @@ import Testing
         #expect(push.last.map(\.words).contains("offer a@3-c") && push.counts.completed == push.counts.total - 1)
     }
 
-    @Test func aRevisionIsGivenUpForOneThatComesNextAndDoesNotDescendFromIt() {
+    @Test func aRevisionIsGivenUpIfTheNextOneDoesNotDescendFromIt() {
         let sent = outgoing("a", 1, "2-b")
         var (other, child) = (outgoing("a", 2, "3-c"), outgoing("a", 2, "3-c"))
         (other.history, child.history) = ([rev("2-c"), rev("1-a")], [rev("2-b"), rev("1-a")])
@@ -197,16 +197,16 @@ import Testing
         }
         #expect(isGivenUp(sent, next: [other]))
         #expect(!isGivenUp(sent, next: []) && !isGivenUp(sent, next: [child]) && !isGivenUp(sent, next: [sent]))
-        // What is under way stands first on the page that waits for it, where no filter is asked about others before.
+        // What is under way comes first on the page that waits for it, so that no filter is asked about other documents first.
         let behind = [outgoing("z", 2), other]
         #expect(!isGivenUp(sent, next: behind) && isGivenUp(sent, next: behind, filter: true))
-        // That the peer may not have it any more is said all the same; and where we propose, the peer decides.
+        // Still, the peer is told that it may no longer have the document; and if we propose, the peer decides.
         #expect(!isGivenUp(gone, next: [other]) && !isGivenUp(sent, next: [other], .propose))
     }
 
-    // MARK: - A peer that was refused because of what is here
+    // MARK: - A peer whose revision was refused because of what is here
 
-    @Test func whatThePeerGaveIsOfferedBackOnceWhenItWasRefusedBecauseOfIt() {
+    @Test func aRevisionFromThePeerIsOfferedBackOnceIfItCausedARefusal() {
         var push = PushRun(.announce)
         push.start()
         push.on(.pulled([(doc("a"), rev("1-a"))]))
@@ -215,13 +215,13 @@ import Testing
         #expect(push.on(.met([(doc("a"), rev("1-a"))])) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1)])).first == "offer a@1-a")
         push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
-        // The peer proposes many times before it looks at our answers.
+        // The peer may propose many times before it looks at our answers.
         #expect(push.on(.met([(doc("a"), rev("1-a"))])) == [])
         #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
     }
 
-    /// That it came from the peer may be told here after the refusal: other threads do these things.
-    @Test func theNewsThatThePeerGaveItMayComeLate() {
+    /// The push may be told that the revision came from the peer only after the refusal, because other threads are involved.
+    @Test func thePushMayLearnLateThatThePeerSentIt() {
         var push = PushRun(.announce)
         push.start()
         push.on(.read(end(0)))
@@ -231,7 +231,7 @@ import Testing
         #expect(push.on(.read(page(outgoing("a", 1)))).first == "offer a@1-a")
     }
 
-    @Test func theFeedDoesNotWaitForADocumentThatIsToBeToldOfAgain() {
+    @Test func theFeedDoesNotWaitForADocumentThatHasToBeOfferedAgain() {
         var push = PushRun(.announce, continuous: false)
         push.start()
         push.on(.met([(doc("a"), rev("2-a")), (doc("b"), rev("2-b"))]))
@@ -242,8 +242,8 @@ import Testing
         #expect(push.machine.isFinished && push.isClean)
     }
 
-    /// The peer's checkpoint would pass what lies between.
-    @Test func whatLiesAheadOfTheFeedIsToldInItsTurn() {
+    /// Otherwise the peer's checkpoint would pass what lies between.
+    @Test func whatLiesAheadOfTheFeedIsOfferedInItsTurn() {
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("b", 1))))
@@ -255,14 +255,14 @@ import Testing
         #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
     }
 
-    @Test func aPeerWhoseSubscriptionIsOverIsToldNothing() {
+    @Test func aPeerWhoseSubscriptionIsOverIsOfferedNothing() {
         var push = PushRun(.announce, continuous: false)
         push.start()
         #expect(push.on(.read(end(0))) == ["caught up"])
         #expect(push.on(.met([(doc("a"), rev("1-a"))])) == [] && push.machine.isFinished)
     }
 
-    @Test func aFeedThatIsBlockedGoesOnWithTheNextChange() {
+    @Test func aBlockedFeedContinuesWithTheNextChange() {
         var push = PushRun(.announce)
         push.start()
         #expect(push.on(.read(FeedPage(next: FeedPosition(0), isEnd: false, isBlocked: true, newest: 3))) == ["caught up"])

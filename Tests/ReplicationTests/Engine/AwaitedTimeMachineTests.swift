@@ -4,12 +4,12 @@ import Testing
 
 @testable import Replication
 
-/// A document that the peer refuses because of its clock is given up for now, and offered again when the time of its versions has come.
+/// A document that the peer refuses because of its clock is given up for the moment, and offered again when the time of its versions comes.
 @Suite struct AwaitedTimeMachineTests {
     private let early = "18e9000000000005@QUxJQ0VBTElDRUFMSUNFQQ", late = "18ea000000000005@ABEiM0RVZneImaq7zN3u/w"
     private let clock = ReplicationError(domain: .litecore, code: 4, message: "rev: Invalid timestamp in version vector 18e9,…")
 
-    /// `a` was sent. Its latest version is not its current one.
+    /// `a` has been sent. Its latest version is not its current one.
     private func sent(_ style: PushStyle = .propose, continuous: Bool = true) throws -> (push: PushRun, document: OutgoingDocument) {
         var document = outgoing("a", 1)
         document.vector = try VectorHistory(early, history: late)
@@ -33,7 +33,7 @@ import Testing
         #expect(push.on(.retryTimeReached([doc("a")])) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [document])) == ["offer a@1-a"])
         let list = push.list ?? ListID(number: 0)
-        // It has come meanwhile in another way.
+        // Meanwhile it has reached the peer in another way.
         #expect(push.on(.answered(list, [.has])).contains("note a@1-a"))
         document.peerVersion = rev("1-a")
         #expect(push.on(.retryTimeReached([doc("a")])).contains("again a"))
@@ -51,7 +51,7 @@ import Testing
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
     }
 
-    @Test func aPeerThatPullsIsToldOfItAgain() throws {
+    @Test func aPeerThatPullsIsOfferedItAgain() throws {
         let made = try sent(.announce)
         var push = made.push
         #expect(push.on(.refused(doc("a"), clock)) == ["await a \(time)", "report a 4"])
@@ -59,10 +59,10 @@ import Testing
         #expect(push.on(.readAgain([doc("a")], [made.document])).first == "offer a@1-a")
     }
 
-    @Test func nobodyWaitsForWhatIsOverOrHasNoTime() throws {
+    @Test func nothingIsAwaitedInAOneShotRunOrWithoutAKnownTime() throws {
         var once = try sent(continuous: false).push
         #expect(!once.on(.refused(doc("a"), clock)).contains { $0.hasPrefix("await") })
-        // Another cause, of which the clock knows nothing.
+        // Other causes have nothing to do with the clock.
         for error in [http(400), ReplicationError(domain: .litecore, code: 4, message: "rev: Invalid version string '7@x'")] {
             var push = try sent().push
             #expect(push.on(.refused(doc("a"), error)) == ["report a \(error.code)", "list a@1-a", "refused timer 0 60"])
@@ -75,7 +75,7 @@ import Testing
         #expect(!push.on(.refused(doc("a"), clock)).contains { $0.hasPrefix("await") })
     }
 
-    @Test func timesAreKeptOnceAndTakenInTheirOrder() {
+    @Test func eachTimeIsKeptOnceAndTakenInOrder() {
         var times = AwaitedTimes()
         for (id, time) in [("c", 30), ("a", 20), ("b", 10), ("c", 25), ("d", 1)] { times.add(doc(id), UInt64(time), limit: 3) }
         #expect(times.next == 10)

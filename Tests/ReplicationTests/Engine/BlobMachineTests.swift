@@ -5,11 +5,11 @@ import Testing
 
 @testable import Replication
 
-/// Blobs of one connection: written as they come, shared, bounded.
+/// The blobs of one connection: they are written as they arrive, shared between documents, and bounded.
 @Suite struct BlobMachineTests {
     private struct Run {
         var machine: BlobMachine
-        /// The last attempt at each blob.
+        /// The latest attempt at each blob.
         private var transfers: [BlobDigest: BlobTransfer] = [:]
 
         init(_ change: (inout ReplicationLimits) -> Void = { _ in }) {
@@ -28,10 +28,10 @@ import Testing
             return actions.map { Self.words($0) }
         }
 
-        /// The present attempt at a blob, by the byte that it is made of.
+        /// The current attempt at a blob, by the byte that it is made of.
         func at(_ byte: UInt8) -> BlobTransfer { transfers[digest(byte)] ?? BlobTransfer(digest: digest(byte), number: -1) }
 
-        /// The file is open, and the peer was asked.
+        /// Gets a blob to the point where its file is open and it has been requested.
         mutating func open(_ byte: UInt8) {
             on(.looked(at(byte), isHere: false))
             on(.writerOpened(at(byte)))
@@ -73,7 +73,7 @@ import Testing
         #expect(run.on(.looked(run.at(1), isHere: false)) == ["begin 1"])
         #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d1"])
         #expect(run.on(.bytesArrived(run.at(1), bytes(3))) == ["write 1 3"])
-        // The peer may send more only for what is on disk.
+        // The peer may send more only once what it sent is on disk.
         #expect(run.on(.written(run.at(1), bytes: 3)) == ["consumed 1 3"])
         run.on(.bytesArrived(run.at(1), bytes(2)))
         #expect(run.on(.ended(run.at(1))) == [])
@@ -83,7 +83,7 @@ import Testing
         #expect(run.machine.isIdle)
     }
 
-    @Test func aBlobGoesOnWhereAnEarlierConnectionEnded() {
+    @Test func aBlobContinuesWhereAnEarlierConnectionEnded() {
         var run = Run { $0.maximumBlobBytes = 6 }
         run.on(needed(1, 1))
         run.on(.looked(run.at(1), isHere: false))
@@ -92,7 +92,7 @@ import Testing
         #expect(run.on(.bytesArrived(run.at(1), bytes(2))) == ["write 1 2"])
         run.on(.written(run.at(1), bytes: 2))
         #expect(run.on(.ended(run.at(1))) == ["install 1"])
-        // What was there before was another's, or altered on the disk.
+        // The part that was there was from another blob, or had been altered on the disk.
         #expect(run.on(.assembledWrongly(run.at(1))) == ["begin 1 anew"])
         #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d1"])
         #expect(run.on(.bytesArrived(run.at(1), bytes(5))) == ["write 1 5"])
@@ -102,8 +102,8 @@ import Testing
         #expect(run.machine.isIdle)
     }
 
-    /// What is here already counts for the limit, and not where the peer sends all of it.
-    @Test func aPeerThatCannotGoOnSendsAllOfIt() {
+    /// What is already here counts towards the limit, but not if the peer sends the whole blob.
+    @Test func aPeerThatCannotResumeSendsTheWholeBlob() {
         var run = Run { $0.maximumBlobBytes = 6 }
         run.on(needed(1, 1, 2))
         for byte in [1, 2] as [UInt8] {
@@ -135,18 +135,18 @@ import Testing
         #expect(run.on(.ended(run.at(1))) == ["install 1"])
     }
 
-    @Test func whatThePeerMayHaveAnywayAndIsHereIsNotAskedFor() {
+    @Test func aBlobThatIsHereAndThatThePeerMayHaveIsNotRequested() {
         var run = Run()
         run.on(needed(1, 1, 2, 1, known: [1, 2]))
         #expect(run.on(.looked(run.at(1), isHere: true)) == [])
         #expect(run.on(.looked(run.at(2), isHere: true)) == ["tell 1 ok"])
         #expect(run.machine.isIdle)
-        // What is not here is fetched, whoever else has it.
+        // What is not here is fetched, even if the peer may have it anyway.
         run.on(needed(2, 3, known: [3]))
         #expect(run.on(.looked(run.at(3), isHere: false)) == ["begin 3"])
     }
 
-    @Test func whatIsHereHasToBeProvedOnce() {
+    @Test func aBlobThatIsHereHasToBeProvedOnce() {
         var run = Run()
         run.on(needed(1, 1))
         #expect(run.on(.looked(run.at(1), isHere: true)) == ["prove 1 for d1"])
@@ -157,7 +157,7 @@ import Testing
         #expect(run.machine.isIdle)
     }
 
-    @Test func whoCannotProveHasToSend() {
+    @Test func aPeerThatCannotProveItHasToSendTheBlob() {
         var run = Run()
         run.on(needed(1, 1))
         run.on(.looked(run.at(1), isHere: true))
@@ -165,7 +165,7 @@ import Testing
         #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d1"])
         run.on(.ended(run.at(1)))
         #expect(run.on(.installed(run.at(1))) == ["tell 1 ok"])
-        // Another time, too, a proof is asked for first.
+        // The next time, too, a proof is requested first.
         run.on(needed(2, 2))
         #expect(run.on(.looked(run.at(2), isHere: true)) == ["prove 2 for d2"])
         run.on(.proofArrived(run.at(2), nil))
@@ -174,8 +174,8 @@ import Testing
         #expect(run.machine.isIdle)
     }
 
-    /// A wrong proof costs the peer nothing and us the reading of the blob: from then on only bytes count.
-    @Test func afterAWrongProofNoneIsAskedFor() {
+    /// A wrong proof costs the peer nothing, but we have to read the blob to check it: from then on only the bytes count.
+    @Test func afterAWrongProofNoneIsRequested() {
         var run = Run()
         run.on(needed(1, 1))
         run.on(.looked(run.at(1), isHere: true))
@@ -185,8 +185,8 @@ import Testing
         #expect(run.on(.looked(run.at(2), isHere: true)) == ["begin 2"])
     }
 
-    /// Our own file is damaged: that is not the peer's fault.
-    @Test func whereOurOwnBlobCannotBeReadItIsFetched() {
+    /// If our own file is damaged, that is not the peer's fault.
+    @Test func ifOurOwnBlobCannotBeReadItIsFetched() {
         var run = Run()
         run.on(needed(1, 1))
         run.on(.looked(run.at(1), isHere: true))
@@ -196,8 +196,8 @@ import Testing
         #expect(run.on(.looked(run.at(2), isHere: true)) == ["prove 2 for d2"])
     }
 
-    /// One document may have the blob anyway, another names it only.
-    @Test func whoKnowsABlobDoesNotWaitForTheProofOfAnother() {
+    /// One document may have the blob anyway; another only names it.
+    @Test func aDocumentThatMayHaveTheBlobDoesNotWaitForAnothersProof() {
         var run = Run()
         run.on(needed(1, 1))
         run.on(needed(2, 1, known: [1]))
@@ -214,12 +214,12 @@ import Testing
         #expect(run.machine.isIdle)
     }
 
-    /// Of thousands a few are under way, and nothing but names is held of the others.
+    /// Of thousands, a few are under way at a time, and only the names of the others are held.
     @Test func aRevisionWaitsForAFewOfItsBlobsAtATime() {
         var run = Run { ($0.awaitedBlobs, $0.blobLooks, $0.blobFetches) = (8, 20, 20) }
         #expect(run.on(needed(1, 1, 2, 3, 4, 2)) == ["look 1", "look 2"])
         let held = run.machine.bytes
-        // Another's are not behind all of them.
+        // Another revision's blobs need not wait until all of these are done.
         #expect(run.on(needed(2, 5, 1)) == ["look 5"])
         #expect(run.machine.bytes - held < 2 * (HeldBytes.transfer + HeldBytes.need) + HeldBytes.waiter)
         run.on(.looked(run.at(1), isHere: false))
@@ -237,12 +237,12 @@ import Testing
             run.on(.ended(run.at(blob)))
             #expect(run.on(.installed(run.at(blob))) == then)
         }
-        // Named twice, it is found to be here.
+        // It is named twice, and then found to be here.
         #expect(run.machine.isFetching && run.on(.looked(run.at(2), isHere: true)) == ["tell 1 ok"])
         #expect(run.machine.isIdle && run.machine.bytes == 0)
     }
 
-    @Test func whatCannotBeHadEndsARevisionThatHasMoreToCome() {
+    @Test func aMissingBlobEndsARevisionThatWaitsForMore() {
         var run = Run { $0.awaitedBlobs = 4 }
         run.on(needed(1, 1, 2, 3))
         #expect(run.on(needed(2, 2, 4)) == ["look 2"])
@@ -264,7 +264,7 @@ import Testing
         #expect(run.on(.installed(run.at(1))) == ["tell 1 ok", "tell 2 ok"])
     }
 
-    @Test func whatNobodyWaitsForAnyMoreIsGivenUp() {
+    @Test func aBlobThatNobodyWaitsForAnyMoreIsGivenUp() {
         var run = Run { $0.blobFetches = 3 }
         run.on(needed(1, 1, 2, 3, 4, 5))
         run.open(1)
@@ -273,12 +273,12 @@ import Testing
         run.on(.looked(run.at(3), isHere: false))
         run.on(.looked(run.at(4), isHere: false))
         run.on(needed(2, 3))
-        // 2 has begun, 3 is wanted by another, 4 waits for a place, 5 is looked for.
+        // 2 has begun, 3 is needed by another revision, 4 waits for its turn, and 5 is being looked up.
         let late = (two: run.at(2), five: run.at(5))
         #expect(run.on(.failed(run.at(1), http(404))) == ["abandon 1", "tell 1 404", "abandon 2"])
         #expect(run.on(.written(late.two, bytes: 3)) == ["consumed 2 3"])
         #expect(run.on(.looked(late.five, isHere: false)) == [])
-        // A new attempt is not mistaken for the one that was given up.
+        // A new attempt must not be mistaken for the one that was given up.
         run.on(needed(3, 2))
         run.on(.looked(run.at(2), isHere: false))
         #expect(run.on(.bytesArrived(late.two, bytes(2))) == [] && run.on(.ended(late.two)) == [])
@@ -293,7 +293,7 @@ import Testing
         #expect(run.machine.isIdle)
     }
 
-    /// The document in whose name it was asked for was purged at the peer; another one with the same blob was not.
+    /// The document for which it was requested has been purged at the peer, but another one with the same blob has not.
     @Test func aBlobThatIsRefusedForOneDocumentIsAskedForInTheNameOfTheNext() {
         var run = Run()
         run.on(needed(1, 1))
@@ -303,7 +303,7 @@ import Testing
         let first = run.at(1)
         #expect(run.on(.failed(first, http(403))) == ["abandon 1", "tell 1 403", "begin 1"])
         #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d2"])
-        // What still comes of the first attempt is none of the second one's business.
+        // What still arrives for the first attempt does not affect the second.
         #expect(run.on(.ended(first)) == [] && run.at(1) != first)
         #expect(run.on(.failed(run.at(1), http(404))) == ["abandon 1", "tell 2 404", "begin 1"])
         #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d3"])
@@ -313,7 +313,7 @@ import Testing
     }
 
     /// A permanent or temporary failure of the blob concerns all documents that need it.
-    @Test func aFailureThatIsNoDocumentsIsToldToAllThatWait() {
+    @Test func aFailureThatConcernsNoParticularDocumentIsReportedToAllThatWait() {
         var run = Run()
         for code in [400, 503] {
             run.on(needed(1, 1))
@@ -338,7 +338,7 @@ import Testing
         run.open(1)
         #expect(run.on(.bytesArrived(run.at(1), bytes(10))) == ["write 1 10"])
         #expect(run.on(.bytesArrived(run.at(1), bytes(1))) == ["abandon 1", "tell 1 413", "tell 2 413"])
-        // What still comes of it, and what is being written, finds nobody.
+        // Nobody waits any more for what still arrives or is being written.
         #expect(run.on(.bytesArrived(run.at(1), bytes(1))) == [] && run.on(.ended(run.at(1))) == [])
         #expect(run.machine.isIdle)
     }
@@ -356,7 +356,7 @@ import Testing
         #expect(run.machine.isIdle)
     }
 
-    @Test func aFailureBeforeAPlaceWasTakenGivesNoneBack() {
+    @Test func aFailureBeforeASlotWasTakenFreesNone() {
         var run = Run { $0.blobFetches = 1 }
         run.on(needed(1, 1))
         run.on(.failed(run.at(1), http(503)))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Replication
 
-/// A checkpoint is saved at the peer before it is saved here, and claims only what is noted.
+/// A checkpoint is saved at the peer before it is saved here, and claims only what has been noted.
 @Suite struct CheckpointMachineTests {
     private struct Run {
         var machine: CheckpointMachine
@@ -25,7 +25,7 @@ import Testing
 
     private func body(_ local: UInt64) -> CheckpointBody { CheckpointBody(local: local) }
 
-    /// A save that has begun: what it claims is to be noted.
+    /// A save that has begun: what it claims still has to be noted.
     private func begun(isRestartedByConflicts: Bool = false) -> Run {
         var run = Run(isRestartedByConflicts: isRestartedByConflicts)
         run.current = body(3)
@@ -50,14 +50,14 @@ import Testing
         #expect(run.isSaved && run.machine.saved == body(5) && run.machine.isIdle)
     }
 
-    @Test func withoutRoomItIsSavedLaterAndLater() {
+    @Test func withoutRoomItIsSavedAfterLongerAndLongerDelays() {
         var run = begun()
         for (attempt, intervals) in [2, 4, 8, 16, 32, 64, 64].enumerated() {
             let token = attempt == 0 ? "" : "t"
             #expect(run.on(.noted) == [.saveAtPeer(body(3), token: token)])
             #expect(run.on(.peerSaved(token: "t")) == [.saveHere(body(3))])
             #expect(run.on(.notSavedHere) == [.startTimer(intervals: intervals)])
-            // Nothing is to be done until then.
+            // There is nothing to do until then.
             #expect(run.isSaved && run.machine.saved == body(0))
             #expect(run.on(.saveNow) == [] && run.on(.progressed) == [])
             #expect(run.on(.timerElapsed) == [.note])
@@ -68,7 +68,7 @@ import Testing
         #expect(run.isSaved && run.machine.saved == body(3) && run.machine.isIdle)
     }
 
-    @Test func whatCameMeanwhileIsSavedNextWithTheNewToken() {
+    @Test func progressMadeMeanwhileIsSavedNextWithTheNewToken() {
         var run = begun()
         run.current = body(9)
         #expect(run.on(.noted) == [.saveAtPeer(body(3), token: "")])
@@ -82,7 +82,7 @@ import Testing
         var run = Run()
         run.current = body(1)
         run.on(.progressed)
-        // The timer still runs.
+        // The timer is still running.
         #expect(run.on(.saveNow) == [.note])
         run.on(.noted)
         run.on(.peerSaved(token: "t"))
@@ -105,12 +105,12 @@ import Testing
             #expect(run.on(.tokenFetched(token)) == [.saveAtPeer(body(3), token: token)])
         }
         guard case .warn? = run.on(.peerConflict).first else { return #expect(Bool(false), "no warning") }
-        // What was done is done again next time; nobody waits for it.
+        // What it would have saved is done again next time, and nobody waits for it.
         #expect(run.isSaved && run.on(.saveNow) == [] && run.machine.saved == body(0))
     }
 
-    /// Only both copies say how far both are then.
-    @Test func aPeerThatLostItsCopyIsComparedAnew() {
+    /// After that, only a comparison of both copies tells how far both sides are.
+    @Test func withAPeerThatLostItsCopyTheComparisonStartsAgain() {
         func isRestarted(_ actions: [CheckpointMachine.Action]) -> Bool {
             if case .fail(let error)? = actions.first { error.isTransient } else { false }
         }
@@ -124,14 +124,14 @@ import Testing
         #expect(run.on(.peerConflict) == [.fetchToken])
         #expect(isRestarted(run.on(.tokenFetched(""))) && run.machine.saved == body(3))
 
-        // Of one without a connection that ends when it does another copy says as much.
+        // For a peer without a connection that would end when the peer restarts, a different copy means the same.
         var other = begun(isRestartedByConflicts: true)
         other.on(.noted)
         #expect(other.on(.peerConflict) == [.fetchToken])
         #expect(isRestarted(other.on(.tokenFetched("0-1"))) && other.machine.saved == body(0) && !other.machine.hasSaved)
     }
 
-    /// Nothing says that the peer is not what it was.
+    /// There is no sign that the peer has changed.
     @Test func aConflictWithTheSameCopyIsTriedThreeTimesAtMost() {
         var run = begun(isRestartedByConflicts: true)
         run.on(.noted)
@@ -143,7 +143,7 @@ import Testing
         #expect(run.isSaved && run.machine.saved == body(0))
     }
 
-    @Test(arguments: [403, 405]) func aPeerThatKeepsNoneIsNotAskedAgainAndOursIsKeptHereOnly(_ code: Int) {
+    @Test(arguments: [403, 405]) func aPeerThatKeepsNoCheckpointsIsNotAskedAgainAndOursIsKeptOnlyHere(_ code: Int) {
         var run = begun()
         run.on(.noted)
         let error = ReplicationError(domain: .http, code: code, message: "no")

@@ -5,11 +5,11 @@ import Testing
 
 @testable import Replication
 
-/// The peer takes a document away that is on its way there: only its answer says whether an edit would be lost.
+/// The peer removes a document while we are sending it: only the peer's answer tells whether an edit would be lost.
 @Suite struct DeferredRemovalTests {
     private static let removal = Removal(id: doc("a"), sequence: RemoteSequence(json: "5"))
 
-    /// `a` is offered, and `b`.
+    /// `a` and `b` have been offered.
     private func offered() -> (push: PushRun, list: ListID) {
         var push = PushRun(pulls: true)
         push.start()
@@ -19,7 +19,7 @@ import Testing
         return (push, list)
     }
 
-    /// `a` was sent and is taken away.
+    /// `a` has been sent and is being removed.
     private func waiting() -> PushRun {
         let (begun, list) = offered()
         var push = begun
@@ -28,18 +28,18 @@ import Testing
         return push
     }
 
-    @Test func whatIsNotOnItsWayGoesAtOnce() {
+    @Test func aDocumentThatIsNotOnItsWayIsRemovedAtOnce() {
         var push = offered().push
         #expect(push.on(.removalsArrived([Removal(id: doc("c"))])) == ["take away c"])
     }
 
     @Test func itWaitsForTheAcknowledgement() {
         var push = waiting()
-        // Of others nothing is waited for.
+        // The removal of other documents does not wait for anything.
         #expect(push.on(.removalsArrived([Removal(id: doc("c")), Removal(id: doc("b"))])) == ["take away c b"])
         let actions = push.on(.acknowledged(doc("a")))
         #expect(actions.last == "take away a" && push.machine.removals.isEmpty)
-        // By then it is known what the peer has.
+        // By then we know what the peer has.
         #expect(push.machine.acknowledged.version(of: doc("a")) == rev("1-a"))
         #expect(push.isClean)
     }
@@ -50,37 +50,37 @@ import Testing
         #expect(push.machine.acknowledged.version(of: doc("a")) == nil)
     }
 
-    @Test func itWaitsFromTheQuestionOn() {
+    @Test func itWaitsFromTheOfferOnwards() {
         let (begun, list) = offered()
         var push = begun
         #expect(push.on(.removalsArrived([Self.removal])) == ["watch removals 120"])
         #expect(push.on(.answered(list, [.conflict(current: rev("2-x")), .declined])) == ["compare a 1-a 2-x"])
-        // What the pull has to bring may be the removal itself.
+        // What the pull is expected to bring may be the removal itself.
         #expect(push.on(.compared([(doc("a"), .unknown)])).contains("take away a"))
     }
 
-    @Test func whenNothingIsTakenAtAllItWaitsNoLonger() {
+    @Test func ifThePeerAcceptsNothingItWaitsNoLonger() {
         var push = waiting()
         #expect(push.on(.forbidden(nil, [doc("a")], http(403))).contains("take away a"))
     }
 
-    @Test func whereThePeerDoesNotAnswerTheConnectionEnds() throws {
+    @Test func ifThePeerDoesNotAnswerTheConnectionEnds() throws {
         var push = waiting()
         #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
         guard case .fail(let error)? = push.last.first else { return }
         #expect(error.isTransient && error.message.contains("\"a\"") && error.message.contains("sent") && error.message.contains("removal_wait = 120 seconds"))
-        // What it was taken away for is not decided.
+        // What becomes of the document is still undecided.
         #expect(push.machine.removals.map(\.id) == [doc("a")])
     }
 
-    @Test func whereItIsAskedAndDoesNotAnswerTheConnectionEndsToo() {
+    @Test func ifThePeerDoesNotAnswerAnOfferTheConnectionEndsToo() {
         var push = offered().push
         #expect(push.on(.removalsArrived([Self.removal])) == ["watch removals 120"])
         #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
     }
 
-    /// The document is large, or has blobs, and the line is slow; or the document went on; or it was taken away only just now.
-    @Test func whatGoesOnIsWaitedFor() {
+    /// The document is large or has blobs and the line is slow, or the document has been edited again, or it was removed only just now.
+    @Test func itWaitsAsLongAsThereIsProgress() {
         var push = waiting()
         #expect(push.on(.removalsWereWatched(isMoving: true)) == ["watch removals 120"])
         #expect(push.on(.acknowledged(doc("a"))).last == "take away a")
@@ -94,7 +94,7 @@ import Testing
         #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
     }
 
-    /// Answers about others are none about this one.
+    /// Answers about other documents say nothing about this one.
     @Test func answersAboutOthersDoNotMakeItWaitForEver() {
         let (begun, list) = offered()
         var push = begun
@@ -104,8 +104,8 @@ import Testing
         #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
     }
 
-    /// The pull's side of it.
-    @Test func whileItWaitsNoCheckpointPassesItAndNothingBehindItIsLookedAt() {
+    /// The same from the pull's side.
+    @Test func whileItWaitsNoCheckpointPassesItAndNothingAfterItIsProcessed() {
         var pull = PullRun()
         #expect(pull.offer(row(5, "a", isAccessRemoved: true)).contains("take away a"))
         #expect(!pull.on(.listArrived(offeredList)).contains("read list"))

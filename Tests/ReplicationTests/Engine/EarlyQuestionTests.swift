@@ -5,7 +5,7 @@ import Testing
 
 @testable import Replication
 
-/// Policies are asked before the blobs of a document are fetched, and have the last word when they are here.
+/// Policies are asked before a document's blobs are fetched, and have the last word once the blobs are here.
 @Suite struct EarlyQuestionTests {
     private func blob(_ byte: UInt8 = 1) -> BlobReference { BlobReference(digest: digest(byte), length: 5, contentType: nil) }
 
@@ -22,7 +22,7 @@ import Testing
 
     // MARK: - Filter
 
-    @Test func whatAFilterDoesNotLetPassIsNotFetched() {
+    @Test func blobsOfWhatAFilterDoesNotLetPassAreNotFetched() {
         var pull = PullRun.batch([checked(1, "a", blobs: [blob(1)]), checked(2, "b", blobs: [blob(2)]), checked(3, "c")], filter: true)
         #expect(pull.last.map(\.words) == ["judge a@1-a b@1-a c@1-a"])
         let batch = pull.batch
@@ -40,8 +40,8 @@ import Testing
         #expect(pull.machine.isDrained)
     }
 
-    /// The driver does not ask again about what the version in force has said.
-    @Test func whatPassesIsFetchedAndGoesBackWithWhatWasSaidOfIt() {
+    /// The driver does not ask again for what the version in force has already said.
+    @Test func blobsOfWhatPassesAreFetchedAndTheVerdictIsKept() {
         var pull = PullRun.batch([checked(1, "a", blobs: [blob()]), checked(2, "b")], filter: true)
         let words = pull.on(.judged(pull.batch, [.pass, .pass], plugin: "f", version: "1"))
         #expect(words == ["fetch a@1-a", "store b@1-a"])
@@ -55,12 +55,12 @@ import Testing
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0 && pull.released == ["0 refused, 1 staying"])
     }
 
-    /// For a filter without a version, nobody can say that it would decide the same.
-    @Test func aWordWithoutAVersionCountsOnce() {
+    /// Nobody can be sure that a filter without a version would decide the same again.
+    @Test func aVerdictWithoutAVersionCountsOnce() {
         #expect(!FilterAnswer(verdict: .pass, plugin: "f", version: "").wasJudgedBy("f", ""))
     }
 
-    @Test func aLaterRevisionOfTheDocumentWaitsWithWhatWasSaidOfIt() {
+    @Test func aLaterRevisionOfTheDocumentWaitsWithItsVerdict() {
         var pull = PullRun.batch([checked(1, "a", blobs: [blob()]), checked(2, "a", "2-b")], filter: true)
         #expect(pull.on(.judged(pull.batch, [.pass, .reject], plugin: "f", version: "1")) == ["fetch a@1-a"])
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge a@1-a a@2-b"])
@@ -71,8 +71,8 @@ import Testing
         #expect(pull.machine.isDrained && pull.through == "2" && pull.machine.bufferedBytes == 0)
     }
 
-    /// What would be needed for it is added up, and asked of the disk.
-    @Test func noAttachmentIsTakenToBeLargerThanAnyDisk() throws {
+    /// The size is added to others before the disk is asked for room, and must not overflow.
+    @Test func noAttachmentCountsAsLargerThanAnyDisk() throws {
         var came = checked(1, "a")
         came.body = Array("{\"_attachments\":{\"f\":{\"length\":18446744073709551615},\"g\":{\"length\":7}}}".utf8)
         #expect(try FoundDocument(held: came).largestAttachment == EngineBounds.assumedDocumentBytes)
@@ -88,11 +88,11 @@ import Testing
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
-    /// What a filter names itself is none of the peer's to give.
-    @Test func onlyWhatThePeerNamedIsAskedForOfIt() {
+    /// Blobs that only the filter names are not the peer's to send.
+    @Test func onlyBlobsThatThePeerNamedAreRequestedFromIt() {
         var pull = PullRun.batch([film(1, 1, 2)], filter: true)
         #expect(pull.on(.judged(pull.batch, [.replace(body(2, 3))], plugin: "f", version: "1")) == ["fetch film@1-a"])
-        guard case .fetchBlobs(_, let asked)? = pull.last.first else { return #expect(Bool(false), "nothing is fetched") }
+        guard case .fetchBlobs(_, let asked)? = pull.last.first else { return #expect(Bool(false), "no blobs are fetched") }
         #expect(asked.ownBlobs.map(\.digest) == [digest(2)])
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge film@1-a"])
         #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["store film@1-a"])
@@ -101,12 +101,12 @@ import Testing
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
-    @Test func anotherVersionIsAskedAboutWhatCame() {
+    @Test func anotherVersionIsAskedAboutTheDocumentAsItCame() {
         var pull = PullRun.batch([film(1, 1, 2)], filter: true)
         pull.on(.judged(pull.batch, [.replace(body(2))], plugin: "f", version: "1"))
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge film@1-a"])
         #expect(pull.atHand.first?.asReceived?.body == body(1, 2))
-        // It lets pass all that came: what is not here yet is fetched.
+        // It lets everything that came pass: blobs that are not here yet are fetched.
         #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "2")) == ["fetch film@1-a"])
         #expect(pull.released == ["0 refused, 1 staying"])
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge film@1-a"])
@@ -116,8 +116,8 @@ import Testing
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
-    /// Also where a blob cannot be taken, it is what came that waits.
-    @Test(arguments: [true, false]) func whatIsListedIsWhatCame(_ isRejected: Bool) {
+    /// If a blob cannot be stored, it is likewise the document as it came that waits.
+    @Test(arguments: [true, false]) func theDocumentIsListedAsItCame(_ isRejected: Bool) {
         var pull = PullRun.batch([film(1, 1, 2)], filter: true)
         pull.on(.judged(pull.batch, [.replace(body(2))], plugin: "f", version: "1"))
         if isRejected {
@@ -134,7 +134,7 @@ import Testing
 
     // MARK: - Attachments that the peer names in its own way
 
-    @Test func attachmentsComeWhenTheFilterHasLetTheirDocumentPass() {
+    @Test func attachmentsAreFetchedOnceTheFilterHasLetTheirDocumentPass() {
         var due = checked(1, "a")
         due.attachments = .due
         var pull = PullRun.batch([due], filter: true)
@@ -152,7 +152,7 @@ import Testing
         #expect(rejected.on(.judged(rejected.batch, [.reject], plugin: "f", version: "1")) == ["keep a@1-a"])
     }
 
-    /// The room that is looked for is that of the attachment.
+    /// The room that is looked for is what the attachment needs.
     @Test func anAttachmentThatDoesNotFit() {
         var due = checked(1, "a")
         due.attachments = .due
@@ -186,15 +186,15 @@ import Testing
         #expect(pull.on(.assigned(pull.batch, [yes()])) == ["fetch a@1-a"])
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge a@1-a"])
         #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["assign a@1-a"])
-        // What it said goes along.
+        // Its answer stays with the document.
         #expect(pull.atHand.first?.judgement?.version == "1")
         #expect(pull.on(.assigned(pull.batch, [yes()])) == ["store a@1-a"])
         pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
-    /// It is asked again where it would be asked something else.
-    @Test func whatTheSyncFunctionSaidCountsForTheSameQuestion() {
+    /// It is asked again if the question would be a different one.
+    @Test func theSyncFunctionsAnswerCountsForTheSameQuestion() {
         let (anna, red) = (SyncCaller(name: "anna"), SyncCaller(name: "anna", channels: ["red"]))
         #expect(yes().isAnswer(to: anna, seen: nil, isHidden: false, by: "s", "1"))
         #expect(!yes().isAnswer(to: anna, seen: nil, isHidden: false, by: "s", "2"))

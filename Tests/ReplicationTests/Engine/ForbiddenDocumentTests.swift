@@ -3,9 +3,9 @@ import Testing
 
 @testable import Replication
 
-/// A document that the peer refuses with 403 is offered once more, since the reason may pass; by then it may be another one here.
+/// A document that the peer refuses with 403 is offered once more, since the reason may pass; by then the document may have changed here.
 @Suite struct ForbiddenDocumentTests {
-    /// `a` was sent, and refused.
+    /// `a` has been sent and refused.
     private func refused(filter: Bool = false) -> PushRun {
         var push = PushRun(filter: filter)
         push.start()
@@ -27,13 +27,13 @@ import Testing
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
     }
 
-    @Test func whatIsGoneByThenStaysHere() {
+    @Test func aDocumentThatIsGoneByThenIsNotOffered() {
         var push = refused()
         #expect(!push.on(.readAgain([doc("a")], [])).contains { $0.hasPrefix("offer") || $0.hasPrefix("send") })
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 0)
     }
 
-    @Test func whatTheFilterKeepsBackByThenStaysHere() {
+    @Test func aDocumentThatTheFilterKeepsBackByThenIsNotOffered() {
         var push = refused(filter: true)
         push.on(.readAgain([doc("a")], [outgoing("a", 1)]))
         #expect(push.on(.judged([.reject])).contains("list a@1-a"))

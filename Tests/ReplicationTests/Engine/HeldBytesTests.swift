@@ -6,11 +6,11 @@ import Testing
 
 @testable import Replication
 
-/// What a peer makes us hold is counted as what it takes, however small the bodies are; and what was added is taken off.
+/// What a peer makes us hold is counted at its real cost, however small the bodies are, and whatever was added is subtracted again.
 @Suite struct HeldBytesTests {
     private static let ancestors = RevisionHistory((1...1_000).reversed().map { rev("\($0)-" + String(repeating: "ab", count: 40)) })
 
-    @Test(arguments: [true, false]) func ancestorsCount(_ isStored: Bool) {
+    @Test(arguments: [true, false]) func ancestorsAreCounted(_ isStored: Bool) {
         var pull = PullRun(passive: true)
         var revision = received(1, "a", "1001-ab")
         revision.history = Self.ancestors
@@ -27,7 +27,7 @@ import Testing
         #expect(pull.machine.bufferedBytes == 0 && pull.machine.isDrained)
     }
 
-    @Test func namesOfBlobsCountAndAreLookedForAFewAtATime() {
+    @Test func namesOfBlobsAreCountedAndLookedUpAFewAtATime() {
         var limits = ReplicationLimits()
         limits.blobLooks = 3
         var machine = BlobMachine(limits)
@@ -45,7 +45,7 @@ import Testing
             #expect(new == (number == 1 ? 3 : 0))
             #expect(machine.bytes >= number * 10 * (HeldBytes.transfer + HeldBytes.need))
         }
-        // One fails, and with it those of its revision that nobody looked for; the others' turn comes.
+        // One fails, and so do those of the same revision that have not been looked up; then it is the others' turn.
         _ = on(.failed(looks[0], http(503)))
         var next = 1
         while next < looks.count {
@@ -56,7 +56,7 @@ import Testing
         #expect(looks.count == 13 && machine.isIdle && machine.bytes == 0)
     }
 
-    @Test func thousandsOfBlobsOfADocumentComeAFewAtATime() {
+    @Test func thousandsOfBlobsOfADocumentAreFetchedAFewAtATime() {
         var machine = BlobMachine(ReplicationLimits())
         let names = (0..<9_990).map { number in
             BlobReference(digest: BlobDigest(bytes: (0..<20).map { UInt8(truncatingIfNeeded: $0 < 8 ? number >> ($0 * 8) : 0) }) ?? digest(0), length: 1, contentType: nil)
@@ -74,11 +74,11 @@ import Testing
             }
         }
         #expect(looks == 9_990 && told == 1 && machine.isIdle && machine.bytes == 0)
-        // 64 of them, not six megabytes.
+        // That is 64 of them, and not six megabytes.
         #expect(most < 100 * (HeldBytes.transfer + HeldBytes.need), "\(most)")
     }
 
-    @Test func requestsThatWaitCountUntilTheyAreServed() {
+    @Test func waitingRequestsCountUntilTheyAreServed() {
         var requests = PassiveRequests()
         for _ in 1...2 { requests.append(.setCheckpoint(nil, id: "c", body: Array(repeating: 0, count: 10_000), expectedRevision: nil)) }
         #expect(requests.bytes > 20_000)
@@ -91,7 +91,7 @@ import Testing
         #expect(requests.bytes == 0 && requests.isEmpty)
     }
 
-    @Test func whatIsDoneBehindAnOpenRowTakesNoRoom() {
+    @Test func rowsDoneAfterAnOpenRowTakeNoRoom() {
         var tracker = RemoteSequenceTracker(from: nil)
         let long = String(repeating: "x", count: 4_000)
         tracker.begin(RemoteSequence(json: "1"))
@@ -104,7 +104,7 @@ import Testing
         #expect(tracker.bytes == 0 && tracker.offeredAgain == 0 && tracker.completedThrough?.json == "1000\(long)")
     }
 
-    @Test func rowsThatAreLeftOpenTakeTheRoomOfOne() {
+    @Test func openRowsTakeTheRoomOfOne() {
         var tracker = RemoteSequenceTracker(from: nil)
         for number in 1...1_000 {
             tracker.begin(RemoteSequence(json: "\(number)"))

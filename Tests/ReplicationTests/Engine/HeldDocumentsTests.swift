@@ -5,15 +5,15 @@ import Testing
 
 @testable import Replication
 
-/// A listener's push filter that fails on a document: the feed continues past it, but the peer's checkpoint does not.
+/// A listener's push filter fails on a document: the feed continues past it, but the peer's checkpoint does not.
 @Suite struct HeldDocumentsTests {
-    /// The sequences of the rows that were offered last, as the peer gets them.
+    /// The sequences of the rows that were offered last, as sent to the peer.
     private func told(_ push: PushRun) -> [String] {
         for case .offer(_, let documents) in push.last.reversed() { return documents.map(\.sequenceJSON) }
         return []
     }
 
-    /// `b` is held; `a` and `c` went.
+    /// `b` is held; `a` and `c` have been sent.
     private func holding() -> PushRun {
         var push = PushRun(.announce, filter: true)
         push.start()
@@ -23,7 +23,7 @@ import Testing
         return push
     }
 
-    @Test func whatLiesBehindItIsOfferedAndSaysWhereToBeginAgain() {
+    @Test func whatFollowsItIsOfferedAndSaysWhereToResume() {
         var push = holding()
         #expect(push.last.map(\.words).filter { $0.hasPrefix("report") || $0.hasPrefix("offer") } == ["report b 503", "offer a@1-a c@1-a"])
         #expect(told(push) == ["1", "\"1::3\""])
@@ -59,7 +59,7 @@ import Testing
         #expect(push.counts.held == 1 && push.machine.isIdle && push.isClean)
     }
 
-    @Test func aLaterRevisionOrItsEndLetsItGo() {
+    @Test func aLaterRevisionOrADeletionReleasesIt() {
         var push = holding()
         push.on(.answered(push.list ?? ListID(number: 0), [.declined, .declined]))
         push.on(.storeChanged(newest: 4))

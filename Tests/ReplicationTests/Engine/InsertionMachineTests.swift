@@ -54,7 +54,7 @@ import Testing
 
     // MARK: - Blobs
 
-    @Test func aRevisionThatWaitsForBlobsHoldsNobodyUpButItsDocument() {
+    @Test func aRevisionThatWaitsForBlobsHoldsUpOnlyItsDocument() {
         var pull = batch(checked(1, "a", blobs: [blob()]), checked(2, "b"), checked(3, "a", "2-b"))
         #expect(pull.last.map(\.words) == ["fetch a@1-a", "store b@1-a"])
         let fetch = pull.fetch
@@ -65,7 +65,7 @@ import Testing
         #expect(pull.machine.isDrained && pull.through == "3" && pull.machine.bufferedBytes == 0)
     }
 
-    @Test func nobodyLooksByTheClockWhetherABlobHasCome() {
+    @Test func nobodyPollsForBlobs() {
         var pull = batch(checked(1, "a", blobs: [blob()]))
         let fetch = pull.fetch
         pull.offer(row(2, "a", "2-b"), row(3, "b"))
@@ -74,13 +74,13 @@ import Testing
         #expect(pull.on(.stored(pull.batch, [.stored(.alreadyPresent)])).last == "flush timer")
     }
 
-    @Test func laterRevisionsGoOnWhenTheBlobsOfTheFirstCannotBeHad() {
+    @Test func laterRevisionsContinueIfTheBlobsOfTheFirstAreMissing() {
         var pull = batch(checked(1, "a", blobs: [blob(1)]), checked(2, "a", "2-b", blobs: [blob(2)]), checked(3, "a", "3-c"))
         #expect(pull.last.map(\.words) == ["fetch a@1-a"])
         #expect(pull.on(.blobsFetched(pull.fetch, http(503))).last == "fetch a@2-b")
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["store a@2-b a@3-c"])
         pull.on(.stored(pull.batch, [.stored(.alreadyPresent), .stored(.alreadyPresent)]))
-        // The first one's row stays open: the peer has to offer it again.
+        // The row of the first stays open: the peer has to offer it again.
         #expect(pull.machine.isDrained && pull.through == nil && pull.counts.completed == 3)
     }
 
@@ -92,8 +92,8 @@ import Testing
         #expect(pull.counts.held == 1 && pull.through == "1" && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
-    /// As the protocol of CouchDB has them: they arrive separately from the document, and under other digests than ours.
-    @Test func attachmentsThatCannotBeTakenHoldTheirRevisionAndAreAskedForAgain() {
+    /// As in CouchDB's protocol, attachments arrive separately from the document, under digests that are not ours.
+    @Test func attachmentsThatCannotBeStoredHoldTheirRevisionAndAreRequestedAgain() {
         var failed = checked(1, "a")
         failed.attachments = .failed(http(413))
         var pull = batch(failed, checked(2, "b"))
@@ -116,8 +116,8 @@ import Testing
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0 && pull.counts.pulled == 1)
     }
 
-    /// It was checked again, and is also requested by name: one document is held.
-    @Test(arguments: [true, false]) func whatIsHeldOnceMoreCountsOnce(_ wasCounted: Bool) {
+    /// It is looked at again from the list and also requested by name, but it is one held document.
+    @Test(arguments: [true, false]) func aDocumentThatIsHeldOnceMoreCountsOnce(_ wasCounted: Bool) {
         var pull = PullRun(heldBefore: wasCounted ? [doc("a")] : [])
         pull.offer(row(1, "a"), row(2, "b"))
         pull.arrive(received(1, "a"), received(2, "b"))
@@ -137,8 +137,8 @@ import Testing
         #expect(pull.machine.isDrained)
     }
 
-    /// What was refused permanently is distinguished from what comes again.
-    @Test func blobsAreReleasedWhenTheirRevisionIsThrough() {
+    /// Documents refused permanently are told from those that will come again.
+    @Test func blobsAreReleasedOnceTheirRevisionIsSettled() {
         let yes = SyncJudgement(verdict: .accepted(SyncAssignment()), seen: nil, plugin: "s", version: "1")
         func fetched(filter: Bool = false, sync: Bool = false) -> PullRun {
             var pull = PullRun(passive: true, filter: filter, sync: sync)
@@ -170,12 +170,12 @@ import Testing
 
     // MARK: - Filter
 
-    @Test func whatAFilterKeepsBackIsListedBeforeItsRowIsDone() {
+    @Test func aDocumentThatAFilterKeepsBackIsListedBeforeItsRowIsDone() {
         var pull = batch(checked(1, "a"), checked(2, "b"), checked(3, "c"), filter: true)
         let batch = pull.batch
         #expect(pull.on(.judged(batch, [.reject, .failed(failing), .pass], plugin: "f", version: "1")) == ["keep a@1-a b@1-a"])
         #expect(pull.through == nil)
-        // Which of the two it was is said to the peer, for those who look there.
+        // The peer is told which of the two it was, for those who look there.
         let words = pull.on(.kept(batch))
         #expect(words.contains("settle 1 rejected") && words.contains("settle 2 held") && words.last == "tell push a@1-a b@1-a")
         #expect(pull.through == "2" && pull.counts.rejected == 1 && pull.counts.held == 1)
@@ -183,14 +183,14 @@ import Testing
         #expect(pull.through == "3" && pull.counts.completed == 3 && pull.machine.isDrained)
     }
 
-    @Test func aListenerSaysWhatItsFilterSaid() {
+    @Test func aListenerReportsItsFiltersVerdict() {
         var pull = PullRun(passive: true, filter: true)
         pull.on(.arrived(received(1, "a")))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
         #expect(pull.on(.judged(pull.batch, [.reject], plugin: "f", version: "1")) == ["report a 403", "settle 1 403"])
         pull.on(.arrived(received(2, "b")))
         pull.on(.checked(pull.batch, [.checked(checked(2, "b"))]))
-        // Nobody decided: the peer keeps it and comes again.
+        // Nobody has decided: the peer keeps it and tries again.
         #expect(pull.on(.judged(pull.batch, [.failed(failing)], plugin: "f", version: "1")) == ["report b 503", "settle 2 503"])
         #expect(pull.machine.isDrained)
     }
@@ -211,7 +211,7 @@ import Testing
         #expect(pull.on(.kept(batch)).last == "held")
     }
 
-    @Test func whatIsTakenUpAgainIsNotWhatIsUnderWay() {
+    @Test func aRevisionUnderWayIsNotTakenUpFromTheList() {
         var pull = batch(checked(1, "a", "2-b"), filter: true)
         pull.on(.filterChanged)
         let held = [checked(0, "a"), checked(0, "b")]
@@ -221,7 +221,7 @@ import Testing
 
     // MARK: - Sync function
 
-    @Test func aDocumentThatChangesEachTimeIsLookedAtSoOftenAndThenPostponed() {
+    @Test func aDocumentThatKeepsChangingIsTriedAFewTimesAndThenPostponed() {
         var pull = PullRun(passive: true, sync: true) { $0.resolveAttempts = 3 }
         pull.on(.arrived(received(1, "a")))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
@@ -237,7 +237,7 @@ import Testing
         #expect(pull.machine.isDrained)
     }
 
-    @Test func whatTheSyncFunctionSaysEndsARevision() {
+    @Test func theSyncFunctionsVerdictSettlesARevision() {
         var pull = PullRun(passive: true, sync: true)
         pull.arrive(received(1, "a"))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
@@ -246,7 +246,7 @@ import Testing
         #expect(pull.counts.rejected == 1 && pull.machine.isDrained)
     }
 
-    /// Each is checked once, together with the one that it replaces.
+    /// Each revision is checked once, together with the one that it replaces.
     @Test func theSyncFunctionIsAskedOnceForEachRevisionOfADocument() {
         var pull = PullRun(passive: true, sync: true)
         pull.arrive(received(1, "a"))
@@ -262,9 +262,9 @@ import Testing
         #expect(pull.machine.isDrained)
     }
 
-    // MARK: - A store that cannot
+    // MARK: - A store that cannot write
 
-    @Test(arguments: [true, false]) func aStoreThatCannotWriteEndsAPullAndPutsAPeerOff(_ passive: Bool) {
+    @Test(arguments: [true, false]) func aStoreThatCannotWriteEndsAPullAndMakesAPeerTryLater(_ passive: Bool) {
         var pull = PullRun(passive: passive)
         if !passive { pull.offer(row(1, "a")) }
         pull.arrive(received(1, "a"))
@@ -274,7 +274,7 @@ import Testing
         #expect(pull.through == nil && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
-    /// Lengths are the document's word only.
+    /// The document may claim any lengths.
     @Test(arguments: [[UInt64.max], [1 << 63, 1 << 63], [UInt64(Int64.max)], [UInt64.max, UInt64.max, 1]]) func blobsOfAnyLength(_ lengths: [UInt64]) {
         var pull = PullRun()
         pull.offer(row(1, "a"))

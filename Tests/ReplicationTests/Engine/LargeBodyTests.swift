@@ -5,7 +5,7 @@ import Testing
 
 @testable import Replication
 
-/// Documents that are larger than the database takes.
+/// Documents that are larger than the database accepts.
 @Suite struct LargeBodyTests {
     private func large(_ sequence: Int, _ id: String, blobs: [BlobReference] = []) -> CheckedRevision {
         var revision = checked(sequence, id)
@@ -14,11 +14,11 @@ import Testing
         return revision
     }
 
-    @Test func oneThatIsPulledIsHeldAndTheOthersAreStored() {
+    @Test func aPulledOneIsHeldAndTheOthersAreStored() {
         var pull = PullRun(largestBody: 12)
         pull.offer(row(1, "a"), row(2, "b"))
         pull.arrive(received(1, "a"), received(2, "b"))
-        // Nothing is fetched for it.
+        // No blobs are fetched for it.
         let blob = BlobReference(digest: digest(1), length: 1, contentType: nil)
         #expect(pull.on(.checked(pull.batch, [.checked(large(1, "a", blobs: [blob])), .checked(checked(2, "b"))])) == ["keep a@1-a", "store b@1-a"])
         guard case .keep(let keep, let held)? = pull.last.first, let error = held.first.flatMap({ if case .size(let error) = $0.cause { error } else { nil } })
@@ -29,7 +29,7 @@ import Testing
         #expect(pull.counts.held == 1 && pull.counts.pulled == 1 && pull.through == "2" && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
-    @Test func oneThatWasHeldStaysSoUntilTheLimitIsRaised() {
+    @Test func aHeldOneStaysHeldUntilTheLimitIsRaised() {
         var again = large(0, "a")
         (again.sequence, again.replyTo, again.wasKeptBack) = (nil, nil, true)
         let page = HeldRevisions.Page(revisions: [again], isAny: true)
@@ -43,14 +43,14 @@ import Testing
         #expect(raised.on(.heldRead(page)) == ["store a@1-a"])
     }
 
-    @Test func oneThatIsPushedToUsIsRefused() {
+    @Test func aPushedOneIsRefused() {
         var pull = PullRun(passive: true, largestBody: 12)
         pull.arrive(received(1, "a"))
         #expect(pull.on(.checked(pull.batch, [.checked(large(1, "a"))])) == ["report a 413", "settle 1 413"])
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
-    @Test func whatStaysOnTheListIsNotWrittenAnew() async throws {
+    @Test func whatStaysOnTheListIsNotWrittenAgain() async throws {
         let (a, b) = (try TestDatabase("a") { $0.maxBodyBytes = 100 }, try TestDatabase("b"))
         try await b.put("large", "{\"text\":\"\(String(repeating: "x", count: 200))\"}")
         let collection = try a.collection()

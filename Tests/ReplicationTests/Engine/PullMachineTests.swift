@@ -7,12 +7,12 @@ import Testing
 
 /// What a pull asks for, event by event.
 @Suite struct PullMachineTests {
-    @Test func aRevisionIsOfferedAskedForCheckedStoredAndSettled() {
+    @Test func aRevisionIsOfferedRequestedCheckedStoredAndSettled() {
         var pull = PullRun()
         #expect(pull.on(.listArrived(offeredList)) == ["read list"])
         #expect(pull.on(.listRead(.success(.offered([.row(row(1, "a")), .row(row(2, "b"))])))) == ["missing a b"])
         #expect(pull.on(.missing([.need(ancestors: []), .have])) == ["answer +-"])
-        // What was asked for and has not come is not on its way into the store.
+        // What was requested and has not arrived is not on its way into the store.
         #expect(pull.through == nil && !pull.machine.isDrained && !pull.machine.isStoring)
         #expect(pull.on(.arrived(received(1, "a"))) == ["check a@1-a"])
         #expect(pull.machine.isStoring)
@@ -27,8 +27,8 @@ import Testing
         #expect(pull.counts.total == 2 && pull.counts.completed == 2 && pull.counts.pulled == 1)
     }
 
-    /// A peer that waits for us owes nothing: while a list is looked up here, or a revision is being stored.
-    @Test func thePeerOwesWhatItWasAskedForAndTheRestOfItsBacklog() {
+    /// A peer owes nothing while it waits for us: while a list is looked up here, or a revision is being stored.
+    @Test func thePeerOwesWhatWasRequestedAndTheRestOfItsBacklog() {
         #expect(!PullRun(passive: true).machine.isOwed)
         var pull = PullRun()
         #expect(pull.machine.isOwed)
@@ -57,7 +57,7 @@ import Testing
         #expect(revisions.map(\.peerHad) == [.had(rev("1-z"))])
     }
 
-    /// The mark of the peer may move by any of them before this one is stored.
+    /// Any of these may move the mark of what the peer has before this one is stored.
     @Test func aRevisionComesWithWhatWasOfferedBeforeItAndIsStillOnItsWay() {
         var pull = PullRun(filter: true)
         pull.on(.started)
@@ -71,7 +71,7 @@ import Testing
             return revisions.first?.offeredBefore.map(\.text)
         }
         #expect(offeredBefore(received(4, "a", "2-c")) == ["2-b"])
-        // From the list of what was held back: it was offered before anything that is requested now.
+        // A revision from the list of what was held back was offered before anything that is requested now.
         pull.on(.heldRead(HeldRevisions.Page(revisions: [checked(9, "b", "2-z")], isAny: true)))
         let batch = pull.batch
         pull.on(.judged(batch, [.pass], plugin: "f", version: "2"))
@@ -79,19 +79,19 @@ import Testing
         #expect(offeredBefore(received(3, "b")) == ["2-z"])
     }
 
-    /// A server that sends what was not offered gets round the selection of documents, and what it sends under another's sequence round that one.
+    /// Otherwise a server could get round the selection of documents by sending what it has not offered, and skip another document by using its sequence.
     @Test func aRevisionThatNobodyAskedForIsRefused() {
         var pull = PullRun(documentIDs: [doc("a")], refusesUnsolicited: true)
         pull.offer(row(1, "a"))
         #expect(pull.on(.arrived(received(7, "evil"))).contains { $0.hasPrefix("settle 7") })
         #expect(pull.machine.bufferedBytes == 0 && pull.counts.total == 1 && pull.through == nil && !pull.machine.isDrained)
-        // It came instead of the one that was asked for, which does not come any more: nothing waits for it, and it is asked for again.
+        // It came in place of the requested one, which will not come any more: nothing waits for that one, and it is requested again.
         let words = pull.on(.arrived(received(1, "evil")))
         #expect(words.contains { $0.hasPrefix("settle 1") } && words.contains("report a 502") && words.contains("come back"))
         #expect(pull.machine.bufferedBytes == 0 && pull.counts.failed == 1 && pull.through == nil && pull.machine.isDrained)
     }
 
-    /// A peer that cannot send a document now has not lost it: the checkpoint stays before it, and a connection later it is asked for again.
+    /// A peer that cannot send a document at the moment has not lost it: the checkpoint does not pass it, and on the next connection it is requested again.
     @Test func whatThePeerCannotSendNowIsAskedForAgain() {
         var pull = PullRun()
         pull.offer(row(1, "a"), row(2, "b"))
@@ -113,7 +113,7 @@ import Testing
         pull.on(.checked(second, [.checked(checked(2, "b"))]))
         pull.on(.stored(second, [.stored(.alreadyPresent)]))
         #expect(pull.through == nil)
-        // What cannot be stored as it is would not be better when it comes again.
+        // A revision that cannot be stored as it is would be no better the second time.
         pull.on(.stored(first, [.failed(.blobMissing(digest: "x"))]))
         #expect(pull.through == "2" && pull.counts.failed == 1 && pull.counts.completed == 2)
     }
@@ -125,7 +125,7 @@ import Testing
         #expect(pull.through == "1" && pull.machine.isDrained && pull.counts.completed == 1)
     }
 
-    @Test func aRevisionThatIsBeingStoredIsNotDoneByAWithdrawalOrARefusedCopy() {
+    @Test func aWithdrawalOrARefusedCopyDoesNotSettleARevisionThatIsBeingStored() {
         var pull = PullRun()
         pull.offer(row(1, "a"))
         pull.arrive(received(1, "a"))
@@ -136,7 +136,7 @@ import Testing
         #expect(pull.counts.completed <= pull.counts.total)
     }
 
-    @Test func aRevisionThatCannotBeTakenNowKeepsItsRowOpen() {
+    @Test func aRevisionThatCannotBeStoredForTheMomentKeepsItsRowOpen() {
         var pull = PullRun()
         pull.offer(row(1, "a"), row(2, "b"))
         pull.on(.arrivalRefused(RemoteSequence(json: "1"), doc("a"), http(503), isFinal: false))
@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test func aListThatCannotBeReadEndsAPullButNotAListener() {
-        // What follows would be pulled, and the checkpoint would pass what the list had.
+        // Otherwise what follows would be pulled, and the checkpoint would pass what was in the list.
         var pull = PullRun()
         pull.on(.listArrived(offeredList))
         #expect(pull.on(.listRead(.failure(.malformed("no JSON")))) == ["refuse 400", "fail"])
@@ -174,7 +174,7 @@ import Testing
         #expect(pull.on(.listArrived(offeredList)) == ["refuse 503", "fail"])
     }
 
-    @Test func listsWaitForRoomAndGoOnWhenThereIsSome() {
+    @Test func listsWaitForRoomAndContinueWhenThereIsSome() {
         var pull = PullRun { $0.requestedRevisions = 1 }
         pull.offer(row(1, "a"))
         #expect(pull.on(.listArrived(offeredList)) == [])
@@ -190,13 +190,13 @@ import Testing
         #expect(pull.through == "1" && pull.counts.failed == 1)
     }
 
-    @Test func onlyWantedDocumentsAreAskedFor() {
+    @Test func onlySelectedDocumentsAreRequested() {
         var pull = PullRun(documentIDs: [doc("b")])
         #expect(pull.offer(row(1, "a"), row(2, "b")) == ["answer -+"])
         #expect(pull.through == "1")
     }
 
-    @Test func theSameRowTwiceIsAskedForOnce() {
+    @Test func aRepeatedRowIsRequestedOnce() {
         var pull = PullRun()
         #expect(pull.offer(row(1, "a"), row(1, "a")) == ["answer +-"])
         pull.on(.withdrawn(RemoteSequence(json: "1")))
@@ -205,7 +205,7 @@ import Testing
 
     @Test func twoDocumentsUnderOneSequenceEndAPull() {
         var pull = PullRun()
-        // In one list, in another while the first is asked for, and while it is on its way into the store.
+        // In the same list, in another list while the first is requested, and while it is on its way into the store.
         for isListed in [true, false] {
             var pull = pull
             if !isListed { pull.offer(row(1, "a")) }
@@ -221,8 +221,8 @@ import Testing
         #expect(pull.on(.listRead(.success(.offered([.row(row(1, "b"))])))) == ["refuse 400", "fail"])
     }
 
-    /// When a row comes again, the error says that it stands for two documents only if it does.
-    @Test func theWordsOfAnOpenSequenceAreTrue() {
+    /// If a row is repeated, the error says that a sequence stands for two documents only if it does.
+    @Test func theErrorAboutAnOpenSequenceIsTrue() {
         func words(_ rows: [OfferedRow], _ pull: PullRun) -> String? {
             var pull = pull
             pull.on(.listArrived(offeredList))
@@ -234,13 +234,13 @@ import Testing
         var pull = PullRun()
         pull.offer(row(1, "a"))
         #expect(words([row(1, "b")], pull) == "sequence 1 of the peer stands for two documents")
-        // It did not come, and is asked for again on the next connection.
+        // It did not arrive, and is requested again on the next connection.
         pull.on(.arrivalRefused(RemoteSequence(json: "1"), doc("a"), http(503), isFinal: false))
         #expect(words([row(1, "a")], pull) == "sequence 1 of the peer came again, for document a, before what it stands for is done")
     }
 
-    /// A peer that sends something newer than what it offered leaves nothing behind.
-    @Test func whatComesInPlaceOfWhatWasOfferedEndsIt() {
+    /// If a peer sends something newer than what it offered, nothing of the offer is left open.
+    @Test func aRevisionSentInPlaceOfTheOfferedOneSettlesIt() {
         var asked = RequestedRows()
         asked.ask(RemoteSequence(json: "1"), doc("a"), rev("1-a"), peerHad: .none)
         asked.ask(RemoteSequence(json: "2"), doc("a"), rev("2-a"), peerHad: .none)
@@ -256,7 +256,7 @@ import Testing
         var pull = PullRun()
         pull.offer(row(1, "a"))
         #expect(pull.offer(row(2, "a", isAccessRemoved: true)) == ["answer -"])
-        // Nothing that follows may overtake the removal either.
+        // Nothing that follows may overtake the removal, either.
         #expect(pull.on(.listArrived(offeredList)) == [])
         pull.on(.arrived(received(1, "a")))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
@@ -268,7 +268,7 @@ import Testing
         #expect(pull.through == "2" && pull.counts.completed == 2)
     }
 
-    @Test func aRevisionThatSaysThatTheDocumentWentIsARemoval() {
+    @Test func aRevisionThatSaysThatTheDocumentIsGoneIsARemoval() {
         var pull = PullRun()
         pull.offer(row(1, "a"))
         pull.arrive(received(1, "a"))
@@ -281,7 +281,7 @@ import Testing
 
     // MARK: - Conflicts and what was kept back
 
-    /// A delta whose revision is in conflict is not made into a body: the peer, the push and the counts see the same as with one.
+    /// A delta whose revision is in conflict is not made into a body. The peer, the push and the counts see the same as if it were.
     @Test func aRevisionWithoutABodyIsSettledAsItWouldBeWithOne() {
         for outcome in [InsertOutcome.conflict(current: rev("2-b")), .alreadyPresent] {
             var whole = PullRun(passive: true, resolver: false)
@@ -293,13 +293,13 @@ import Testing
             #expect(bodiless.on(.arrivedBodiless(received(1, "a"), outcome)) == words)
             #expect(bodiless.counts == whole.counts && bodiless.machine.isDrained)
         }
-        // If a filter or sync function decides as well, or if conflicts are accepted, the outcome is not known beforehand.
+        // If a filter or sync function also decides, or if conflicts are accepted, the outcome is not known in advance.
         for pull in [PullRun(), PullRun(passive: true), PullRun(passive: true, filter: true, resolver: false), PullRun(passive: true, sync: true, resolver: false)] {
             #expect(!pull.machine.refusesConflictsAlone)
         }
     }
 
-    @Test func conflictsAreDecidedSomeAtATimeAndThePushIsTold() {
+    @Test func conflictsAreDecidedAFewAtATimeAndThePushIsTold() {
         var pull = PullRun { $0.conflictsAtOnce = 2 }
         #expect(pull.on(.started) == ["conflicts", "held"])
         #expect(pull.on(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))) == [])
@@ -311,7 +311,7 @@ import Testing
             ConflictDecider.Outcome(id: doc("b"), failure: failing, isDecided: false),
         ]
         #expect(pull.on(.decided(outcomes)) == ["report a ok", "report b 409", "tell push", "decide c"])
-        // The last one waits no longer, and is with the resolver.
+        // The last one no longer waits: it is with the resolver.
         #expect(pull.machine.conflicts.isEmpty && pull.machine.isStoring)
         pull.on(.decided([ConflictDecider.Outcome(id: doc("c"), failure: nil, isDecided: true)]))
         #expect(pull.counts.resolved == 2 && !pull.machine.isStoring)
@@ -320,7 +320,7 @@ import Testing
         #expect(pull.machine.isComplete)
     }
 
-    /// A resolver may take its time; until it is done, no more is asked for than there is room.
+    /// A resolver may take its time; until it is done, no more is requested than there is room for.
     @Test(arguments: [true, false]) func conflictsThatWaitForTheirDecisionTakeRoom(_ passive: Bool) {
         var pull = PullRun(passive: passive) {
             $0.requestedRevisions = 3
@@ -340,7 +340,7 @@ import Testing
         #expect(pull.on(.decided([decided])) == ["report d1 ok", "tell push", "decide d2", "read list"])
     }
 
-    @Test func pagesOfWhatWasKeptBackWaitForRoom() {
+    @Test func pagesOfDocumentsKeptBackWaitForRoom() {
         var pull = PullRun(filter: true) { $0.requestedRevisions = 2 }
         pull.on(.started)
         let revisions = [checked(1, "a"), checked(2, "b")]
@@ -360,7 +360,7 @@ import Testing
         let proposal = ProposedRow(id: doc("a"), revision: rev("1-a"), parent: nil, bodySize: 2)
         pull.on(.listArrived(offeredList))
         #expect(pull.on(.listRead(.success(.proposed([.row(proposal), .bad("no id", sequence: nil), .row(proposal)])))) == ["proposals a a"])
-        // What it was refused for is offered to it, even if it came from there.
+        // The revision that caused the refusal is offered to the peer, even if it came from there.
         #expect(pull.on(.proposalsChecked([.accept, .conflict(current: rev("1-b"))])).last == "tell push of refusal a@1-b")
         guard case .answerProposals(_, let answers, _)? = pull.last.dropLast().last else { return #expect(Bool(false), "no answer") }
         #expect(answers == [.send, .unreadable, .conflict(current: rev("1-b"))])

@@ -5,7 +5,7 @@ import NIOCore
 
 @testable import Replication
 
-/// A pull machine and what it asked for, in words that a test can compare.
+/// A pull machine and the actions that it asks for, in words that a test can compare.
 struct PullRun {
     var machine: PullMachine
     private(set) var last: [PullAction] = []
@@ -33,7 +33,7 @@ struct PullRun {
         for (index, revision) in revisions.enumerated() {
             pull.offer(row(index + 1, revision.id.text, revision.revision.text))
         }
-        // While more is expected they wait for company.
+        // While more are expected, revisions wait so that they can be handled together.
         for (index, revision) in revisions.enumerated().dropLast() {
             pull.on(.arrived(received(index + 1, revision.id.text, revision.revision.text)))
         }
@@ -42,7 +42,7 @@ struct PullRun {
         return pull
     }
 
-    /// How many revisions with blobs were refused, and how many were not.
+    /// Notes of released blobs: of how many refused revisions, and of how many others.
     private(set) var released: [String] = []
 
     @discardableResult
@@ -84,7 +84,7 @@ struct PullRun {
         return BatchID(number: -1)
     }
 
-    /// What is with the filter, or about to be stored.
+    /// The revisions that are with the filter or about to be stored.
     var atHand: [CheckedRevision] {
         for action in last.reversed() {
             switch action {

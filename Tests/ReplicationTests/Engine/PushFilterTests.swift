@@ -5,9 +5,9 @@ import Testing
 
 @testable import Replication
 
-/// What a push filter keeps back is on a list before its sequence counts as done, and is judged again by another version.
+/// A document that a push filter keeps back is put on a list before its sequence counts as done, and another version judges it again.
 @Suite struct PushFilterTests {
-    @Test func whatIsKeptBackIsListedBeforeItsSequenceIsDone() {
+    @Test func aDocumentKeptBackIsListedBeforeItsSequenceIsDone() {
         var push = PushRun(filter: true)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
@@ -35,7 +35,7 @@ import Testing
         #expect(push.on(.judged([.reject])) == ["list a@2-b"])
     }
 
-    @Test func anotherVersionLooksAtTheListFromTheBeginning() {
+    @Test func anotherVersionGoesThroughTheListFromTheBeginning() {
         var push = PushRun(filter: true)
         push.start()
         push.on(.read(page(outgoing("a", 1))))
@@ -44,7 +44,7 @@ import Testing
         push.on(.listed([doc("a")]))
         #expect(push.on(.filterChanged) == ["kept back"])
         #expect(!push.machine.isCaughtUp)
-        // Once more, while it is being read.
+        // The filter changes once more while the list is being read.
         push.on(.filterChanged)
         let page = KeptBackPage(documents: [outgoing("a", 1)], next: doc("a"), isAny: true)
         #expect(push.on(.keptBackRead(page)) == ["judge a@1-a", "kept back"])
@@ -57,7 +57,7 @@ import Testing
         push.on(.read(page(outgoing("a", 1))))
         push.on(.read(end(1)))
         push.on(.judged([.reject]))
-        // The list may be read before the write is through: then nobody would look at `a` again.
+        // If the list were read before the write has finished, nobody would look at `a` again.
         #expect(push.on(.filterChanged) == [])
         #expect(push.on(.listed([doc("a")])) == ["kept back"])
     }
@@ -90,7 +90,7 @@ import Testing
 
     // MARK: - A filter that was replaced before the peer's answer
 
-    /// `a` is to be sent; before it goes it is looked at once more.
+    /// `a` is about to be sent, and is looked at once more before that.
     private func leaving(_ style: PushStyle) -> PushRun {
         var push = PushRun(style, filter: true)
         push.start()
@@ -102,7 +102,7 @@ import Testing
         return push
     }
 
-    @Test(arguments: [nil, failing] as [PolicyFailure?]) func whatDoesNotPassItAnyMoreIsListedBeforeItsSequenceIsDone(_ failure: PolicyFailure?) {
+    @Test(arguments: [nil, failing] as [PolicyFailure?]) func aDocumentThatNoLongerPassesIsListedBeforeItsSequenceIsDone(_ failure: PolicyFailure?) {
         var push = leaving(.propose)
         let actions = push.on(.keptBack(doc("a"), failure, by: "2"))
         #expect(actions == (failure == nil ? ["list a@1-a"] : ["report a 503", "list a@1-a"]))
@@ -114,7 +114,7 @@ import Testing
         #expect(push.counts.rejected == (failure == nil ? 1 : 0) && push.counts.held == (failure == nil ? 0 : 1))
     }
 
-    @Test func whatChangedMeanwhileIsReadWhenTheOlderRevisionIsListed() {
+    @Test func aDocumentThatChangedMeanwhileIsReadOnceTheOlderRevisionIsListed() {
         var push = leaving(.propose)
         push.on(.storeChanged(newest: 3))
         #expect(!push.on(.read(page(outgoing("a", 3, "2-b")))).contains { $0.hasPrefix("judge") })
@@ -124,14 +124,14 @@ import Testing
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 3, "2-b")])) == ["judge a@2-b"])
     }
 
-    @Test func aPeerThatPullsWaitsNoLongerForWhatDoesNotPassItAnyMore() {
+    @Test func aPeerThatPullsDoesNotWaitForADocumentThatNoLongerPasses() {
         var push = leaving(.announce)
         push.on(.keptBack(doc("a"), nil, by: "2"))
         #expect(push.isClean && push.machine.isIdle && push.machine.held.isEmpty)
         #expect(push.counts.total == 1 && push.counts.completed == 1 && push.counts.rejected == 1)
     }
 
-    @Test func whatItFailsOnIsToldAgainToAPeerThatPulls() {
+    @Test func aDocumentThatItFailsOnIsOfferedAgainToAPeerThatPulls() {
         var push = leaving(.announce)
         #expect(push.on(.keptBack(doc("a"), failing, by: "2")).contains("report a 503"))
         #expect(push.isClean && push.counts.held == 1 && push.counts.total == push.counts.completed)

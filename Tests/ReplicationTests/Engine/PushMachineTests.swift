@@ -9,7 +9,7 @@ import Testing
 @Suite struct PushMachineTests {
     private let nothing = ListID(number: 0)
 
-    /// `a` is with the peer, which has to acknowledge it.
+    /// `a` has been sent, and the peer has yet to acknowledge it.
     private func sent(pulls: Bool = false, continuous: Bool = true) -> PushRun {
         var push = PushRun(continuous: continuous, pulls: pulls)
         push.start()
@@ -20,7 +20,7 @@ import Testing
         return push
     }
 
-    /// `a` was offered, and nothing else is to be read.
+    /// `a` has been offered, and there is nothing else to read.
     private func offered(pulls: Bool = false, continuous: Bool = true) -> (PushRun, ListID) {
         var push = PushRun(continuous: continuous, pulls: pulls)
         push.start()
@@ -43,7 +43,7 @@ import Testing
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@1-a"])
         #expect(push.machine.ledger.completedThrough == 1)
         #expect(push.machine.isIdle && !push.machine.isFinished)
-        guard let batch = push.batch else { return #expect(Bool(false), "nothing to note") }
+        guard let batch = push.batch else { return #expect(Bool(false), "no acknowledgement is to be noted") }
         push.on(.noted(batch))
         #expect(push.machine.isFinished && push.isClean)
         #expect(push.counts.total == 1 && push.counts.completed == 1 && push.counts.pushed == 1)
@@ -57,7 +57,7 @@ import Testing
         #expect(push.on(.read(page(outgoing("a", 2, "2-b")))) == ["read 2"])
         #expect(push.on(.read(end(2))) == [])
         #expect(push.machine.ledger.inFlight == 1)
-        // The third replaces the second; neither is claimed.
+        // The third revision replaces the second; neither is claimed.
         push.on(.storeChanged(newest: 3))
         push.on(.read(page(outgoing("a", 3, "3-c"))))
         push.on(.read(end(3)))
@@ -71,7 +71,7 @@ import Testing
         #expect(push.machine.ledger.completedThrough == 3)
     }
 
-    /// A peer's changes may overtake its acknowledgement. By then the revision may have been pruned here, and would be fetched as
+    /// A peer's changes may overtake its acknowledgement. By then the revision may have been pruned here, and it would be fetched as
     /// a conflict with what it became.
     @Test func thePullKnowsWhatIsSentBeforeItIsAcknowledged() {
         var (push, list) = offered(pulls: true)
@@ -99,11 +99,11 @@ import Testing
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@2-b"])
     }
 
-    @Test func aDocumentThatIsReadAgainBeyondTheFeedSaysNothingOfWhatLiesBetween() {
+    @Test func aDocumentReadAgainBeyondTheFeedSaysNothingAboutWhatLiesBetween() {
         var push = sent()
         push.on(.refused(doc("a"), http(503)))
         push.on(.retryIsDue)
-        // `b` at 2 was written too; the feed has not come to it.
+        // `b` at 2 was written too, but the feed has not reached it.
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 3, "2-b")])) == ["offer a@2-b"])
         push.on(.answered(push.list ?? nothing, [.has]))
         #expect(push.machine.ledger.completedThrough == 1)
@@ -112,7 +112,7 @@ import Testing
         #expect(push.machine.ledger.completedThrough == 1)
     }
 
-    @Test func whatIsTooLargeToBeReadAgainAtOnceComesNext() {
+    @Test func documentsTooLargeToBeReadAgainAtOnceComeNext() {
         var push = PushRun(continuous: true, pulls: false)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
@@ -151,7 +151,7 @@ import Testing
         #expect(push.machine.isIdle && push.isClean && push.counts.completed == push.counts.total)
     }
 
-    @Test func aPeerThatNamesAnotherRevisionEachTimeDoesNotKeepItGoingRound() {
+    @Test func aPeerThatNamesAnotherRevisionEachTimeCannotKeepItBusyForEver() {
         var (push, list) = offered()
         var rounds = 0
         while push.on(.answered(list, [.conflict(current: rev("1-x"))])).contains(where: { $0.hasPrefix("compare") }), rounds < 20 {
@@ -180,15 +180,15 @@ import Testing
         #expect(push.counts.failed == 1 && push.machine.isFinished && push.isClean)
     }
 
-    @Test func aConflictThatIsHereIsDecidedHere() {
+    @Test func aConflictThatIsAlreadyHereIsDecidedHere() {
         var (push, list) = offered(pulls: true)
         push.on(.answered(list, [.conflict(current: rev("2-x"))]))
         #expect(push.on(.compared([(doc("a"), .branches)])) == [])
         #expect(push.counts.failed == 0 && push.machine.ledger.completedThrough == 1)
     }
 
-    /// It came to it by another way, and has left the branch that ended.
-    @Test func aPeerThatHasWhatIsCurrentHereIsToldOfNoEnd() {
+    /// It got there in another way, and has left the branch that ended.
+    @Test func aPeerThatHasOurCurrentRevisionIsNotToldThatABranchEnded() {
         var (push, list) = offered(pulls: true)
         push.on(.answered(list, [.conflict(current: rev("1-x"))]))
         push.on(.compared([(doc("a"), .ended(BranchEnd(version: rev("2-y"), history: [rev("1-x")])))]))
@@ -230,8 +230,8 @@ import Testing
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a", peer: "2-y")])).first == "offer a@2-a")
     }
 
-    /// The store knows that the peer had the revision; what was sent since says otherwise.
-    @Test(arguments: [false, true]) func whatThePeerHadIsOfferedAgainBehindAnotherRevision(_ isAcknowledged: Bool) {
+    /// The store says that the peer had the revision, but what has been sent since shows otherwise.
+    @Test(arguments: [false, true]) func aRevisionThatThePeerHadIsOfferedAgainAfterAnotherOne(_ isAcknowledged: Bool) {
         var push = PushRun()
         push.start()
         push.on(.read(page(outgoing("a", 1, "2-b", peer: "2-a"))))
@@ -247,7 +247,7 @@ import Testing
         #expect(push.last.map(\.words).contains("offer a@2-a"))
     }
 
-    @Test func aConflictThatThePullBringsEndsWithIt() {
+    @Test func aConflictWhoseOtherSideIsPulledEndsWithThat() {
         var (push, list) = offered(pulls: true, continuous: false)
         push.on(.answered(list, [.conflict(current: rev("2-x"))]))
         push.on(.compared([(doc("a"), .unknown)]))
@@ -259,7 +259,7 @@ import Testing
         #expect(push.machine.isFinished && push.counts.failed == 0)
     }
 
-    /// The peer took the proposal, and was written to before the revision came. Couchbase Lite as a listener says so in numbers of its own.
+    /// The peer accepted the proposal, and the document was changed there before the revision arrived. As a listener, Couchbase Lite has its own error code for this.
     @Test(arguments: [http(409), ReplicationError(domain: .litecore, code: 8, message: "rev: conflict")])
     func aConflictThatShowsWhenTheRevisionArrivesWaitsForThePullToo(_ error: ReplicationError) {
         var push = sent(pulls: true)
@@ -278,7 +278,7 @@ import Testing
         push.on(.answered(push.list ?? nothing, [.conflict(current: rev("2-x"))]))
         #expect(push.on(.compared([(doc("a"), .unknown)])) == ["report a 409", "list a@2-a", "timer 30"])
         #expect(push.machine.isIdle && push.machine.ledger.completedThrough == 0 && push.machine.ledger.waiting == 1)
-        // It is not taken up again before its time, whatever else happens.
+        // Whatever else happens, it is not tried again before its time.
         #expect(push.on(.pullIsComplete(true)) == [])
         #expect(push.on(.retryIsDue) == ["again a"])
         push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a")]))
@@ -289,7 +289,7 @@ import Testing
 
     // MARK: - Other answers
 
-    @Test func whatThePeerHasIsNotedAndNotSent() {
+    @Test func aRevisionThatThePeerHasIsNotedAndNotSent() {
         var (push, list) = offered()
         #expect(push.on(.answered(list, [.has])) == ["note a@2-a"])
         #expect(push.machine.ledger.completedThrough == 1 && push.counts.pushed == 0 && push.isClean)
@@ -302,11 +302,11 @@ import Testing
         document.history = ["3-c", "2-b", "1-a"].map(rev)
         push.on(.read(page(document)))
         push.on(.answered(push.list ?? nothing, [.wanted(known: [rev("1-a"), rev("2-b")])]))
-        guard case .send(let sent)? = push.last.first else { return #expect(Bool(false), "nothing is sent") }
+        guard case .send(let sent)? = push.last.first else { return #expect(Bool(false), "no revision is sent") }
         #expect(sent.history == ["3-c", "2-b"].map(rev))
     }
 
-    @Test func aRefusalForTheMomentIsTriedLaterAndHoldsTheSequence() {
+    @Test func aTemporaryRefusalIsRetriedLaterAndHoldsTheSequence() {
         var push = sent()
         #expect(push.on(.refused(doc("a"), http(503))) == ["report a 503", "timer 30"])
         #expect(push.machine.isIdle && push.machine.ledger.completedThrough == 0 && push.isClean)
@@ -316,7 +316,7 @@ import Testing
         #expect(push.on(.refused(doc("a"), http(503))) == ["report a 503", "timer 60"])
     }
 
-    @Test func aRefusalForGoodEndsItsTrip() {
+    @Test func aPermanentRefusalSettlesTheDocument() {
         var push = sent()
         #expect(push.on(.refused(doc("a"), http(413))) == ["report a 413", "list a@1-a", "refused timer 0 60"])
         #expect(push.machine.ledger.completedThrough == 0)
@@ -324,7 +324,7 @@ import Testing
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 1)
     }
 
-    @Test func aChangeOfADocumentThatWaitsTakesItsPlace() {
+    @Test func aChangeReplacesTheWaitingRevisionOfItsDocument() {
         var push = sent()
         push.on(.refused(doc("a"), http(503)))
         push.on(.storeChanged(newest: 2))
@@ -348,7 +348,7 @@ import Testing
         #expect(push.on(.acknowledged(doc("b"))) == ["report b ok", "read 4"])
     }
 
-    @Test func whileMemoryIsShortOneDocumentAfterTheOtherGoesOn() {
+    @Test func whileMemoryIsShortDocumentsAreSentOneAtATime() {
         var push = sent()
         push.on(.throttled(true))
         push.on(.storeChanged(newest: 2))
@@ -357,12 +357,12 @@ import Testing
         push.on(.read(page(outgoing("a", 2, "2-b"))))
         push.on(.read(end(2)))
         push.on(.throttled(true))
-        // A document that changed while being sent does not hold itself up.
+        // A document that changed while it was being sent does not hold itself up.
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@1-a", "again a"])
     }
 
-    /// It goes by what the peer says beforehand, sends nothing, and offers it again later.
-    @Test func whatAPeerWillNotTakeIsNotSentAndWhatItHasIsNoted() {
+    /// It believes what the peer says in advance, sends nothing, and offers it again later.
+    @Test func documentsThatAPeerWillNotAcceptAreNotSentAndThoseItHasAreNoted() {
         var push = PushRun(continuous: true, pulls: true)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
@@ -375,7 +375,7 @@ import Testing
         #expect(push.on(.retryIsDue).contains("again b"))
     }
 
-    /// It says that half of its work is not done, although one document that was on its way got through.
+    /// It reports that half of its work is not done, although one document that was on its way got through.
     @Test func aRunThatWasForbiddenToWriteKeepsTheReason() {
         var push = PushRun(continuous: false, pulls: true)
         push.start()

@@ -4,7 +4,7 @@ import Interfaces
 
 @testable import Replication
 
-/// A push machine and what it asked for, in words that a test can compare.
+/// A push machine and the actions that it asks for, in words that a test can compare.
 struct PushRun {
     var machine: PushMachine
     private(set) var last: [PushAction] = []
@@ -21,7 +21,7 @@ struct PushRun {
             from: FeedPosition(from))
     }
 
-    /// Hands the machine an event and says what it asks for.
+    /// Hands the machine an event and returns what it asks for.
     @discardableResult
     mutating func on(_ event: PushEvent) -> [String] {
         last = []
@@ -29,7 +29,7 @@ struct PushRun {
         return last.map(\.words)
     }
 
-    /// Past what a push that proposes does first: it goes through what the filter kept back.
+    /// Gets past the first step of a push that proposes, which goes through what the filter kept back.
     mutating func start() {
         on(.storeChanged(newest: 0))
         if machine.settings.style == .propose { on(.keptBackRead(KeptBackPage(isAny: false))) }
@@ -41,7 +41,7 @@ struct PushRun {
         return nil
     }
 
-    /// What is to be noted.
+    /// The acknowledgements that are to be noted.
     var batch: AcknowledgedVersions.Batch? {
         for case .note(let batch) in last.reversed() { return batch }
         return nil
@@ -49,7 +49,7 @@ struct PushRun {
 
     var counts: ReplicationCounts { machine.ledger.counts }
 
-    /// Nobody works on anything and nothing is counted that is not there.
+    /// Whether nobody is working on anything, and nothing is counted that is not there.
     var isClean: Bool {
         let ledger = machine.ledger
         return ledger.active == 0 && ledger.inFlight == 0 && ledger.inFlightBytes == 0 && ledger.bytesAtHand == 0
@@ -99,10 +99,10 @@ func page(_ documents: OutgoingDocument..., isEnd: Bool = false, newest: Sequenc
     return FeedPage(documents: documents, next: FeedPosition(last), isEnd: isEnd, newest: newest ?? last)
 }
 
-/// The feed has nothing behind this sequence.
+/// A page that says that the feed has nothing after this sequence.
 func end(_ sequence: SequenceNumber) -> FeedPage { FeedPage(next: FeedPosition(sequence), isEnd: true, newest: sequence) }
 
 let failing = PolicyFailure(plugin: "f.lua", version: "1", kind: "plugin_error", message: "no")
 
-/// An error of the peer.
+/// An error from the peer.
 func http(_ code: Int) -> ReplicationError { ReplicationError(domain: .http, code: code, message: "the peer says \(code)") }

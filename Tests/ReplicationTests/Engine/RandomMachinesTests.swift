@@ -7,17 +7,17 @@ import Testing
 
 @testable import Replication
 
-/// A push and a pull against a store and a peer of a few lines, in any order of events: whatever happens, everything ends.
+/// A push and a pull against a store and a peer of a few lines each, with events in any order: whatever happens, everything ends.
 @Suite struct RandomMachinesTests {
-    /// What waits to happen. One of them is chosen at a time, so answers come in any order.
+    /// Things that wait to happen. One of them is chosen at a time, so that answers come in any order.
     private enum Due {
         case push(PushEvent)
         case pull(PullEvent)
-        /// Asked of the store when its turn comes: what it holds by then counts.
+        /// Reads from the store when its turn comes: what the store holds by then counts.
         case read(SequenceNumber, limit: Int)
         case readAgain([DocumentID])
         case compare([(OutgoingDocument, Version)])
-        /// The push hears how the pull stands.
+        /// The push is told whether the pull is complete.
         case pullIsComplete
     }
 
@@ -34,19 +34,19 @@ import Testing
         var peer: [DocumentID: Version] = [:]
         /// Revisions that need not reach the peer: on the list, refused permanently, or settled by the pull.
         var settled: Set<Version> = []
-        /// Offered to the peer, which still may want it or owes the acknowledgement.
+        /// Offered to the peer, which may still want it or owes the acknowledgement.
         var underWay: [DocumentID: Version] = [:]
         var lastOffered: [DocumentID: Version] = [:]
         /// Sent to the peer, which owes the acknowledgement.
         var sent: Set<DocumentID> = []
 
-        /// Rows of the peer's so far, those that are durable here or need not be, and those of the list that the pull looks at.
+        /// The peer's rows so far, those that are durable here or need not be, and those of the list that the pull is looking at.
         var remote: UInt64 = 0
         var here: Set<UInt64> = []
         var offered: [RowResult<OfferedRow>] = []
         /// How many of a hundred of the peer's revisions find no room here.
         var outOfSpace = 0
-        /// What the pull's checkpoint claimed, looked at so far.
+        /// How far the claims of the pull's checkpoint have been checked.
         var claimed: UInt64 = 0
         var wasComplete = false
         var failure: String?
@@ -102,11 +102,11 @@ import Testing
         // MARK: Steps
 
         mutating func step() {
-            // Frames, reads and writes may meet, but what one of them says has its order.
+            // Frames, reads and writes may overtake each other, but each kind keeps its own order.
             let index = Int.random(in: 0..<due.count, using: &random)
             switch due.remove(at: index) {
             case .push(let event):
-                // What waits for the pull is settled by it.
+                // Documents that wait for the pull are settled by it.
                 if case .pulled(let revisions) = event {
                     for (id, _) in revisions { if let version = lastOffered[id] { settled.insert(version) } }
                 }
@@ -170,7 +170,7 @@ import Testing
                     lastOffered[document.id] = document.version
                 }
                 if chance(5) {
-                    // For now nothing is taken at all.
+                    // For the moment the peer accepts nothing at all.
                     for document in documents { underWay[document.id] = nil }
                     return due.append(.push(.forbidden(list, [], http(403))))
                 }
@@ -200,7 +200,7 @@ import Testing
                 underWay[document.id] = nil
                 sent.insert(document.id)
                 let code = chance(50) ? 503 : 413
-                // Looked at once more before it goes: another filter is in force by now, or it changed.
+                // Looked at once more before it is sent: by now another filter may be in force, or the document may have changed.
                 if chance(10) {
                     due.append(.push(.keptBack(document.id, chance(50) ? nil : failing, by: "2")))
                 } else if rows[document.id]?.version != document.version, chance(20) {
@@ -329,7 +329,7 @@ import Testing
 
         func isDone(_ id: DocumentID, _ version: Version) -> Bool { peer[id] == version || settled.contains(version) }
 
-        /// So many things happen by themselves, each with this chance in a hundred before the next step.
+        /// Lets this many things happen by themselves, each with this chance in a hundred before the next step.
         mutating func live(through events: Int, chance percent: Int) {
             var events = events
             while events > 0, failure == nil {
@@ -342,7 +342,7 @@ import Testing
             }
         }
 
-        /// Nothing new happens; what is under way comes to its end.
+        /// Lets everything that is under way come to its end, with nothing new happening.
         mutating func settle() {
             due.append(.push(.throttled(false)))
             var steps = 0
@@ -356,14 +356,14 @@ import Testing
                 if steps > 50_000 { failure = "it does not come to an end" }
             }
             guard failure == nil else { return }
-            // Of several such events the last to come counts.
+            // If there are several such events, the last one counts.
             due.append(.push(.throttled(false)))
             while !due.isEmpty, failure == nil { step() }
         }
     }
 
-    /// What runs once has no timer that would try again: it ends with what is left, even where the peer takes nothing any more.
-    @Test func whatRunsOnceEnds() {
+    /// A one-shot run has no timer for trying again: it ends with what is left, even if the peer accepts nothing any more.
+    @Test func aOneShotRunEnds() {
         let first = UInt64.random(in: 0..<1 << 32)
         for seed in first..<first + 200 {
             var world = World(seed: seed, isContinuous: false)
@@ -376,7 +376,7 @@ import Testing
         }
     }
 
-    /// Also where there is no room for some, which no checkpoint passes, see ``World/check()``; any number of them hold the place of one row.
+    /// This holds even if there is no room for some rows, which no checkpoint passes (see ``World/check()``); any number of them take the place of one row.
     @Test(arguments: [0, 20]) func everythingThatBeginsEnds(_ outOfSpace: Int) {
         let first = UInt64.random(in: 0..<1 << 32)
         for seed in first..<first + 60 {

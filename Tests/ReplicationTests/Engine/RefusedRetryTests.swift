@@ -5,9 +5,9 @@ import Testing
 
 @testable import Replication
 
-/// What the peer refuses is offered again on the same connection: the peer may have changed, and nobody would tell.
+/// What the peer refuses is offered again on the same connection: the peer may have changed without telling anybody.
 @Suite struct RefusedRetryTests {
-    /// `a` was offered, and refused in the answer.
+    /// `a` has been offered, and refused in the answer.
     private func refused(_ code: Int = 413, continuous: Bool = true, pulls: Bool = false, _ change: (inout ReplicationLimits) -> Void = { _ in }) -> PushRun {
         var push = PushRun(continuous: continuous, pulls: pulls, change)
         push.start()
@@ -25,7 +25,7 @@ import Testing
         return push.on(.answered(push.list ?? ListID(number: 0), [.refused(http(413))]))
     }
 
-    @Test(arguments: [413, 422, 400]) func itIsOfferedAgainAfterTwiceTheTimeEachTime(_ code: Int) {
+    @Test(arguments: [413, 422, 400]) func itIsOfferedAgainWithTheDelayDoublingEachTime(_ code: Int) {
         var push = refused(code)
         #expect(push.last.map(\.words) == ["report a \(code)", "list a@1-a", "refused timer 0 60"])
         var seconds = [60]
@@ -37,7 +37,7 @@ import Testing
             for case .startRefusedTimer(_, let more) in push.last { seconds.append(more) }
         }
         #expect(seconds == [60, 120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600])
-        // The peer changed.
+        // The peer has changed.
         push.on(.listed([doc("a")]))
         push.on(.refusedAreDue(attempts: 6))
         push.on(.readAgain([doc("a")], [outgoing("a", 1)]))
@@ -47,8 +47,8 @@ import Testing
         #expect(push.on(.refusedAreDue(attempts: 6)) == [])
     }
 
-    /// What the peer could not have whole is held, and goes when its blob is right again, whatever its timer says.
-    @Test func aBlobThatIsRightAgainHasItsDocumentsOfferedAtOnce() throws {
+    /// A document whose blob could not be sent intact is held, and is offered as soon as the blob is intact again, whatever its timer says.
+    @Test func onceABlobIsIntactAgainItsDocumentsAreOfferedAtOnce() throws {
         let (digest, other) = (BlobDigest.of([1]), BlobDigest.of([2]))
         let error = try #require(ReplicationError(ownBlob: StoreError.blobMissing(digest: digest.text)))
         var push = PushRun()
@@ -71,7 +71,7 @@ import Testing
         #expect(push.on(.blobMended(digest)) == [])
     }
 
-    @Test func aChangedDocumentAndAnotherOneBeginWithTheShortestTime() {
+    @Test func aChangedDocumentAndANewOneBeginWithTheShortestDelay() {
         var push = refused()
         push.on(.listed([doc("a")]))
         push.on(.refusedAreDue(attempts: 0))
@@ -81,23 +81,23 @@ import Testing
         push.on(.read(page(outgoing("a", 2, "2-b"), outgoing("b", 3))))
         let list = push.list ?? ListID(number: 0)
         push.on(.read(end(3)))
-        // One timer for both.
+        // There is one timer for both.
         let actions = push.on(.answered(list, [.refused(http(413)), .refused(http(413))]))
         #expect(actions.filter { $0.contains("timer") } == ["refused timer 0 60"])
         push.on(.listed([doc("a"), doc("b")]))
-        // Nothing is left of what was refused before.
+        // Nothing is left of the earlier refusals.
         #expect(push.on(.refusedAreDue(attempts: 1)) == [])
         #expect(push.on(.refusedAreDue(attempts: 0)) == ["again a b"])
     }
 
-    @Test func itIsNotOfferedAgainWhereThePullBroughtAnother() {
+    @Test func itIsNotOfferedAgainIfThePullBroughtAnotherRevision() {
         var push = refused(pulls: true)
         push.on(.listed([doc("a")]))
         push.on(.pulled([(doc("a"), rev("2-x"))]))
         #expect(push.on(.refusedAreDue(attempts: 0)) == [])
     }
 
-    @Test func nothingWaitsInWhatRunsOnceOrBeyondTheLimit() {
+    @Test func nothingWaitsInAOneShotRunOrBeyondTheLimit() {
         for push in [refused(continuous: false), refused { $0.refusedDocuments = 0 }, refused { $0.refusedRetrySeconds = 0 }] {
             #expect(push.last.map(\.words).prefix(2) == ["report a 413", "list a@1-a"])
             #expect(!push.last.contains { if case .startRefusedTimer = $0 { true } else { false } })

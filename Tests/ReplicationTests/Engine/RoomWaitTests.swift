@@ -5,11 +5,11 @@ import Testing
 
 @testable import Replication
 
-/// A pull that has no room here: it waits, passes nothing over, and comes back when there is some.
+/// A pull for which there is no room here: it waits without skipping anything, and continues when there is room.
 @Suite struct RoomWaitTests {
     private let full = StoreError.diskFull(path: "db", detail: "the quota is reached")
 
-    /// Two documents are asked for and on their way into the store.
+    /// Two documents have been requested and are on their way into the store.
     private func underWay() -> PullRun {
         var pull = PullRun()
         pull.offer(row(1, "a"), row(2, "b"))
@@ -37,7 +37,7 @@ import Testing
         return row
     }
 
-    @Test func whatDoesNotFitStaysOpenWhileTheRestIsStored() {
+    @Test func rowsWithoutRoomStayOpenWhileTheRestIsStored() {
         var pull = underWay()
         pull.on(.checked(pull.batch, [.checked(checked(1, "a")), .checked(checked(2, "b"))]))
         let words = pull.on(.stored(pull.batch, [.failed(full), .stored(.inserted(sequence: 7))]))
@@ -46,18 +46,18 @@ import Testing
         #expect(pull.through == nil && pull.machine.isComplete && pull.machine.roomWait?.error.code == 507)
     }
 
-    @Test func aStoreThatTakesNothingDoesNotEndTheConnectionForLackOfRoom() {
+    @Test func aFullStoreDoesNotEndTheConnection() {
         var pull = underWay()
         pull.on(.checked(pull.batch, [.checked(checked(1, "a")), .checked(checked(2, "b"))]))
         let words = pull.on(.failed(pull.batch, full))
         #expect(words.filter { $0.hasPrefix("look for room") }.count == 1 && !words.contains("fail") && pull.through == nil)
-        // Another error of the disk does.
+        // A different error of the disk does.
         pull = underWay()
         pull.on(.checked(pull.batch, [.checked(checked(1, "a")), .checked(checked(2, "b"))]))
         #expect(pull.on(.failed(pull.batch, StoreError.inputOutput(path: "db", detail: "it broke"))).contains("fail"))
     }
 
-    @Test func nothingMoreIsAskedForUntilThereIsRoom() {
+    @Test func nothingMoreIsRequestedUntilThereIsRoom() {
         var pull = waiting()
         #expect(pull.offer(row(3, "c"), row(4, "d")) == ["answer --"])
         #expect(pull.through == nil && pull.machine.isDrained && !pull.machine.isComplete && pull.counts.completed == 4 && pull.counts.total == 4)
@@ -68,7 +68,7 @@ import Testing
     }
 
     /// An operator who has made room need not wait another minute; if room comes and goes, connections become rare.
-    @Test func roomIsGoneForWithinSecondsOnceTheWaitHasLasted() {
+    @Test func onceTheWaitHasLastedRoomIsUsedWithinSeconds() {
         var limits = ReplicationLimits()
         (limits.roomLookSeconds, limits.maximumRoomLookSeconds) = (3, 60)
         var first = RoomChecks(limits, comebacks: 0)
@@ -84,8 +84,8 @@ import Testing
         #expect(manyLooks == Array(repeating: false, count: 19) + [true])
     }
 
-    /// They make the room.
-    @Test func deletionsAndRemovalsAreTakenMeanwhile() {
+    /// They make room.
+    @Test func deletionsAndRemovalsAreStoredMeanwhile() {
         var pull = waiting()
         #expect(pull.offer(row(3, "c"), row(4, "d", "2-d", isDeletion: true), row(5, "e", isAccessRemoved: true), row(6, "f")) == ["answer -+--", "take away e"])
         let removal = Removal(id: doc("e"), sequence: RemoteSequence(json: "5"))
@@ -101,26 +101,26 @@ import Testing
         #expect(pull.machine.tracker?.outstanding == 1)
     }
 
-    /// One that is too large keeps away none that fits; where the peer does not say how large they are, they are tried.
-    @Test func whatIsSmallerIsAskedFor() {
+    /// A document that is too large does not keep out those that fit; if the peer does not give their sizes, they are tried.
+    @Test func smallerDocumentsAreRequested() {
         var pull = PullRun()
         pull.offer(row(1, "a"))
         pull.on(.outOfSpace(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
         #expect(pull.offer(sized(2, "b", 10), sized(3, "c", 5_000), sized(4, "d", 0)) == ["answer +-+"])
         pull.on(.outOfSpace(RemoteSequence(json: "4"), doc("d"), ReplicationError(store: full), bytes: 100))
         #expect(pull.offer(sized(5, "e", 99), sized(6, "f", 100)) == ["answer +-"])
-        // The smallest can come as soon as there is room for it.
+        // The smallest can be requested as soon as there is room for it.
         #expect(pull.on(.roomChecked(isThere: false)) == ["look for room for 100"])
     }
 
-    @Test func aStoreThatIsFullNeedNotRefuseEveryDocument() {
+    @Test func aFullStoreNeedNotRefuseEveryDocument() {
         var pull = PullRun { $0.insertionBatch = 2 }
         pull.offer(row(1, "a"), row(2, "b"), row(3, "c"))
         pull.on(.outOfSpace(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
         #expect(pull.offer(sized(4, "d", 0)) == ["answer +"])
         pull.on(.outOfSpace(RemoteSequence(json: "2"), doc("b"), ReplicationError(store: full), bytes: 5_000))
         #expect(pull.offer(sized(5, "e", 0), row(6, "f", "2-f", isDeletion: true)) == ["answer -+"])
-        // What gets in says that others may.
+        // If one gets in, others may as well.
         pull.on(.withdrawn(RemoteSequence(json: "4")))
         pull.on(.withdrawn(RemoteSequence(json: "6")))
         pull.on(.arrived(received(3, "c")))
@@ -129,8 +129,8 @@ import Testing
         #expect(pull.offer(sized(7, "g", 0)) == ["answer +"])
     }
 
-    /// A disk that is full takes no deletion either.
-    @Test func deletionsThatAreNotTakenAreNotTriedForEver() {
+    /// A full disk does not take deletions either.
+    @Test func deletionsThatCannotBeStoredAreNotTriedForEver() {
         var pull = PullRun { $0.insertionBatch = 1 }
         pull.offer(row(1, "a", "2-a", isDeletion: true))
         pull.on(.arrived(received(1, "a", "2-a")))
@@ -141,7 +141,7 @@ import Testing
         #expect(pull.offer(row(2, "b", "2-b", isDeletion: true)) == ["answer -"])
     }
 
-    @Test func aRowThatIsToldAgainWhileItWaitsPassesNothing() {
+    @Test func aRowAnnouncedAgainWhileItWaitsSkipsNothing() {
         var pull = waiting()
         #expect(pull.offer(sized(1, "a", 1), row(3, "c")) == ["answer +-"])
         pull.on(.arrived(received(1, "a")))
@@ -150,7 +150,7 @@ import Testing
         #expect(pull.through == nil && pull.machine.isDrained && pull.counts.completed == pull.counts.total)
     }
 
-    @Test func aBlobThatDoesNotFitHasItsDocumentWaitForAsMuchRoom() throws {
+    @Test func aDocumentWhoseBlobDoesNotFitWaitsForThatMuchRoom() throws {
         var pull = PullRun()
         let digest = try BlobDigest("sha1-qZk+NkcGgWq6PiVxeFDCbJzQ2J0=")
         let blobs = [BlobReference(digest: digest, length: 5_000, contentType: nil)]
@@ -170,7 +170,7 @@ import Testing
         #expect(words.contains("look for room for 5000") && pull.through == nil && pull.machine.isComplete)
     }
 
-    /// A peer that pushes keeps what is refused, and hears nothing of this machine.
+    /// A peer that pushes keeps what is refused, and is told nothing about this machine.
     @Test func aPeerIsToldToKeepIt() {
         var pull = PullRun(passive: true)
         pull.on(.arrived(received(1, "a")))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Replication
 
-/// A listener's push filter that cannot decide about more documents than may be held: the feed stands still there for that peer, whose
+/// A listener's push filter cannot decide about more documents than may be held: there the feed for that peer stands still, because the peer's
 /// checkpoint must not pass the document.
 @Suite struct StandstillTests {
     /// A feed that stands still before `b`.
@@ -21,12 +21,12 @@ import Testing
         return push
     }
 
-    @Test func nothingBehindTheDocumentIsOffered() {
+    @Test func nothingAfterTheDocumentIsOffered() {
         var push = PushRun(.announce, filter: true) { $0.heldDocuments = 0 }
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
         push.on(.read(end(3)))
-        // Once more: it may have changed while it was judged.
+        // It is read once more, because it may have changed while it was judged.
         #expect(push.on(.judged([.pass, .failed(failing), .pass])) == ["report b 503", "offer a@1-a", "read 1"])
         let list = push.list ?? ListID(number: 0)
         #expect(push.on(.read(page(outgoing("b", 2), outgoing("c", 3)))) == ["caught up"])
@@ -43,7 +43,7 @@ import Testing
         push.start()
         #expect(push.on(.read(page(outgoing("a", 1), outgoing("b", 2)))) == ["judge a@1-a b@1-a", "read 2"])
         #expect(push.on(.judged([.pass, .failed(failing)])) == ["report b 503", "offer a@1-a"])
-        // It was asked for before the feed stood still.
+        // The page was requested before the feed stood still.
         #expect(push.on(.read(page(outgoing("c", 3), outgoing("d", 4)))) == ["read 1"])
         #expect(push.machine.feed.position.sequence == 1)
         #expect(push.machine.feed.stall?.id == doc("b"))
@@ -93,12 +93,12 @@ import Testing
         push.on(.storeChanged(newest: 5))
         // The store read before the fifth change.
         #expect(push.on(.read(page(outgoing("b", 2), outgoing("c", 4), newest: 4))) == ["read 1"])
-        // Nothing has changed since: the feed stands still, and nobody is asked in circles.
+        // Nothing has changed since: the feed stands still, and nobody is asked again and again.
         #expect(push.on(.read(page(outgoing("b", 2), outgoing("c", 5), newest: 5))) == [])
         #expect(push.machine.isIdle && push.counts.held == 1)
     }
 
-    @Test func revisionsThatCameFromThePeerAndStandBeforeItChangeNothing() {
+    @Test func earlierRevisionsThatCameFromThePeerChangeNothing() {
         var push = PushRun(.announce, filter: true) { $0.heldDocuments = 0 }
         push.start()
         push.on(.pulled([(doc("a"), rev("1-a"))]))
@@ -111,10 +111,10 @@ import Testing
         #expect(push.counts.held == 1)
     }
 
-    @Test func aDocumentThatIsGoneDoesNotHoldTheFeed() {
+    @Test func aDocumentThatIsGoneDoesNotHoldUpTheFeed() {
         var push = stalled()
         push.on(.storeChanged(newest: 400))
-        // Nothing of the first rows is for this peer, and more follows.
+        // None of the first rows is for this peer, and more follow.
         #expect(push.on(.read(page(newest: 400, next: 200))) == ["read 200"])
         #expect(push.machine.feed.stall == nil)
     }
@@ -132,7 +132,7 @@ import Testing
 
     // MARK: - The end of a feed
 
-    @Test func aFeedIsAtItsEndWhileThereIsNothingToReadNow() {
+    @Test func aFeedIsAtItsEndWhileThereIsNothingToRead() {
         var feed = FeedReader(from: FeedPosition(0))
         #expect(!feed.isAtEnd)
         _ = feed.accept(page(outgoing("a", 1)))
@@ -141,7 +141,7 @@ import Testing
         #expect(feed.isAtEnd)
         feed.storeChanged(2)
         #expect(!feed.isAtEnd)
-        // Read before that change.
+        // This was read before that change.
         _ = feed.accept(end(1))
         #expect(!feed.isAtEnd)
         _ = feed.accept(end(2))
@@ -149,7 +149,7 @@ import Testing
         #expect(feed.isAtEnd)
         feed.checkAgain()
         #expect(!feed.isAtEnd)
-        // The next document waits for its channels.
+        // The next document waits for its channels to be assigned.
         _ = feed.accept(FeedPage(next: FeedPosition(2), isEnd: false, isBlocked: true, newest: 3))
         #expect(feed.isAtEnd)
         feed.storeChanged(3)
