@@ -47,7 +47,7 @@ struct HeldMemoryTests {
     @Test func aListThatIsLookedAtCountsToItsEnd() {
         var pull = PullRun(passive: true)
         #expect(pull.machine.bufferedBytes == 0)
-        pull.on(.listArrived(IncomingList(handle: AnswerHandle(number: 1), content: .text(ByteBuffer(repeating: 0x20, count: 1 << 20)))))
+        pull.on(.listArrived(IncomingList(handle: AnswerHandle(number: 1), content: .text(ByteBuffer(repeating: 0x20, count: 1 << 20)) { _ in .success(.proposed([])) })))
         #expect(pull.last.contains { if case .readList = $0 { true } else { false } } && pull.machine.bufferedBytes >= 1 << 20)
         let rows = (0..<100).map { RowResult.row(ProposedRow(id: doc("document-number-\($0)"), revision: rev("1-aa"), parent: nil, bodySize: 1)) }
         pull.on(.listRead(.success(.proposed(rows))))

@@ -6,6 +6,11 @@ import Interfaces
 /// Parses the rows of change lists, and the answers to ours. The values in a text are counted before they are made, since they may take many times its
 /// size.
 enum ChangeRows {
+    /// The rows of a list, or why it is refused, for the engine.
+    static func rows(_ read: () throws(MessageError) -> ListRows) -> Result<ListRows, ReplicationError> {
+        do throws(MessageError) { return .success(try read()) } catch { return .failure(ReplicationError(error)) }
+    }
+
     /// Parses the rows of `changes`, each `[sequence, docID, revID, deleted, bodySize]`. `null` and `[]` are the caught-up marker.
     static func readChanges(
         _ bytes: [UInt8], naming: RevisionNaming = .trees, limits: ReplicationLimits

@@ -73,18 +73,26 @@ extension BLIPDialect {
                 }
                 throw MessageError(code: 409, message: "Use 'proposeChanges' instead")
             }
-            events.append(.pull(slot: slot, .listArrived(IncomingList(handle: handle, content: .text(request.body)))))
+            let (limits, naming) = (limits, naming)
+            let content = IncomingList.Content.text(request.body) { body in
+                ChangeRows.rows { () throws(MessageError) in
+                    .offered(try ChangeRows.readChanges([UInt8](body.readableBytesView), naming: naming, limits: limits))
+                }
+            }
+            events.append(.pull(slot: slot, .listArrived(IncomingList(handle: handle, content: content))))
         case Profile.proposeChanges:
             guard isPassive else { throw MessageError(code: 403, message: "this side does the pushing and pulling") }
             // An empty list may arrive at any time and means nothing.
             if handle == nil { return }
+            let (limits, naming) = (limits, naming)
+            let content = IncomingList.Content.text(request.body) { body in
+                ChangeRows.rows { () throws(MessageError) in
+                    .proposed(try ChangeRows.readProposals([UInt8](body.readableBytesView), naming: naming, limits: limits))
+                }
+            }
+            let wantsCurrentVersions = isTrue(properties[Property.conflictIncludesRev])
             events.append(
-                .pull(
-                    slot: slot,
-                    .listArrived(
-                        IncomingList(
-                            handle: handle, content: .text(request.body),
-                            wantsCurrentVersions: isTrue(properties[Property.conflictIncludesRev])))))
+                .pull(slot: slot, .listArrived(IncomingList(handle: handle, content: content, wantsCurrentVersions: wantsCurrentVersions))))
         case Profile.rev: acceptRevision(request, slot, handle, &events)
         case Profile.norev:
             let sequence = (properties[Property.sequence] ?? properties["seq"]).map { RemoteSequence(json: $0) }

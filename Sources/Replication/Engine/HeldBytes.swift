@@ -53,7 +53,7 @@ enum HeldBytes {
     static func list(_ list: IncomingList) -> Int {
         var bytes = request
         switch list.content {
-        case .text(let body): bytes += body.storageCapacity
+        case .text(let body, _): bytes += body.storageCapacity
         case .rows(.offered(let rows)):
             for case .row(let each) in rows { bytes += row + each.sequence.heldBytes + text(each.id.text) + text(each.revision.text) }
         case .rows(.proposed(let rows)):

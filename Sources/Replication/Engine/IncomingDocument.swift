@@ -195,8 +195,8 @@ enum CheckOutcome: Sendable {
 /// A list of changes that the peer offers or proposes.
 struct IncomingList: Sendable {
     enum Content: Sendable {
-        /// As it came: not parsed yet.
-        case text(ByteBuffer)
+        /// As it came, and how the dialect reads it.
+        case text(ByteBuffer, read: @Sendable (ByteBuffer) -> Result<ListRows, ReplicationError>)
         case rows(ListRows)
     }
 

@@ -204,7 +204,7 @@ private struct FuzzedSession: ~Copyable {
         switch event {
         case .listArrived(let list):
             // The dialect leaves parsing to the driver.
-            guard case .text(let text) = list.content else { throw FuzzFinding(description: "the dialect has parsed a list") }
+            guard case .text(let text, _) = list.content else { throw FuzzFinding(description: "the dialect has parsed a list") }
             let body = Array(text.readableBytesView)
             try seeOffered(body)
             try seeProposed(body)

@@ -107,7 +107,7 @@ struct PullRun {
     var through: String? { machine.tracker?.completedThrough?.json }
 }
 
-let offeredList = IncomingList(handle: AnswerHandle(number: 1), content: .text(ByteBuffer(string: "[[]]")))
+let offeredList = IncomingList(handle: AnswerHandle(number: 1), content: .text(ByteBuffer(string: "[[]]")) { _ in .success(.offered([])) })
 
 extension PullAction {
     var words: String {

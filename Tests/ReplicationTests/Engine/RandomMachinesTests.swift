@@ -85,7 +85,7 @@ import Testing
 
         mutating func offer() {
             let handle = AnswerHandle(number: 1)
-            due.append(.pull(.listArrived(IncomingList(handle: handle, content: .text(ByteBuffer(string: "[[]]"))))))
+            due.append(.pull(.listArrived(IncomingList(handle: handle, content: offeredList.content))))
         }
 
         mutating func happen() {

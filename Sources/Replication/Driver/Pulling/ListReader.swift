@@ -13,19 +13,26 @@ struct ListReader {
     func readList(_ list: IncomingList, _ link: CollectionLink) {
         switch list.content {
         case .rows(let rows): session.tell(link, pull: .listRead(.success(rows)))
-        case .text(let body) where session.isPassive && body.readableBytes > DriverBounds.smallListBytes: readWhenItFits(body, link, looks: 0)
-        case .text(let body): readNow(body, link, nil)
+        case .text(let body, let read):
+            let text = Text(body: body, read: read)
+            guard session.isPassive, body.readableBytes > DriverBounds.smallListBytes else { return readNow(text, link, nil) }
+            readWhenItFits(text, link, looks: 0)
         }
     }
 
-    private func readWhenItFits(_ body: ByteBuffer, _ link: CollectionLink, looks: Int) {
-        if let room = session.memory.reserveNow(Self.rowBytes(body)) { return readNow(body, link, room) }
+    private struct Text: Sendable {
+        var body: ByteBuffer
+        var read: @Sendable (ByteBuffer) -> Result<ListRows, ReplicationError>
+    }
+
+    private func readWhenItFits(_ text: Text, _ link: CollectionLink, looks: Int) {
+        if let room = session.memory.reserveNow(Self.rowBytes(text.body)) { return readNow(text, link, room) }
         let slot = link.slot
         guard looks < DriverBounds.listRoomChecks else {
-            let message = "no memory for a list of \(body.readableBytes) bytes within limits.memory (\(session.memory.limit)); come back later"
+            let message = "no memory for a list of \(text.body.readableBytes) bytes within limits.memory (\(session.memory.limit)); come back later"
             return session.tell(link, pull: .listRead(.failure(.busy(message))))
         }
-        session.later(milliseconds: DriverBounds.listRoomMilliseconds) { $0.lists.readWhenItFits(body, $0.links[slot], looks: looks + 1) }
+        session.later(milliseconds: DriverBounds.listRoomMilliseconds) { $0.lists.readWhenItFits(text, $0.links[slot], looks: looks + 1) }
     }
 
     /// Approximate memory of the rows: each starts with a bracket.
@@ -35,18 +42,10 @@ struct ListReader {
     }
 
     /// Long lists are parsed elsewhere: megabytes of JSON must not block the other connections of an event loop.
-    private func readNow(_ body: ByteBuffer, _ link: CollectionLink, _ room: MemoryBudget.Reservation?) {
-        let (slot, isPassive, naming, limits) = (link.slot, session.isPassive, session.naming, session.limits)
-        @Sendable func rows() -> Result<ListRows, ReplicationError> {
-            let bytes = [UInt8](body.readableBytesView)
-            return Result { () throws(MessageError) in
-                isPassive
-                    ? .proposed(try ChangeRows.readProposals(bytes, naming: naming, limits: limits))
-                    : .offered(try ChangeRows.readChanges(bytes, naming: naming, limits: limits))
-            }.mapError { ReplicationError($0) }
-        }
-        if body.readableBytes <= session.limits.inlineListBytes { return session.tell(link, pull: .listRead(rows())) }
-        session.ask(atLength: true) { rows() } then: { session, rows in
+    private func readNow(_ text: Text, _ link: CollectionLink, _ room: MemoryBudget.Reservation?) {
+        let slot = link.slot
+        if text.body.readableBytes <= session.limits.inlineListBytes { return session.tell(link, pull: .listRead(text.read(text.body))) }
+        session.ask(atLength: true) { text.read(text.body) } then: { session, rows in
             // From here on the accounts of the session include the rows.
             withExtendedLifetime(room) { session.tell(session.links[slot], pull: .listRead(rows)) }
         }
