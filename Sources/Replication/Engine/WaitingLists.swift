@@ -1,7 +1,6 @@
 import Documents
 import DocumentStore
 import Interfaces
-import NIOCore
 
 /// The peer's change lists that are not answered yet. They are parsed and answered one by one, in order; leaving a list unanswered is what slows a
 /// peer down (back-pressure).
