@@ -219,7 +219,7 @@ struct AccessTests {
     }
 
     /// There are more of them than are decided in one transaction.
-    @Test func aFilterThatWorksAgainDecidesOnAllThatItFailedOn() async throws {
+    @Test func aFilterThatWorksAgainDecidesAboutEverythingItFailedOn() async throws {
         let hub = try await Guarded()
         let more = ["a", "b", "c", "d"]
         for id in more { try await hub.put(id, in: "red") }
@@ -239,7 +239,7 @@ struct AccessTests {
         #expect(try await ids(device) == ["both"])
     }
 
-    @Test func anEditThatTheRemoteHasNotGotStays() async throws {
+    @Test func anEditThatTheRemoteDoesNotHaveIsKept() async throws {
         let hub = try await Guarded()
         let device = try TestDatabase("device")
         _ = try await run(device, hub.anna, .pushAndPull)
@@ -276,7 +276,7 @@ struct AccessTests {
         func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
     }
 
-    @Test func anEditThatIsMadeWhileTheFilterMakesUpItsMindStays() async throws {
+    @Test func anEditMadeWhileTheFilterDecidesIsKept() async throws {
         let hub = try await Guarded()
         let device = try TestDatabase("device")
         let filter = EditingFilter(device: device)
@@ -316,7 +316,7 @@ struct AccessTests {
         #expect(try await run(device, hub.anna, .pull, settings).orphans == [])
     }
 
-    @Test func theSettingConcernsLaterRemovalsOnly() async throws {
+    @Test func theSettingAffectsOnlyLaterRemovals() async throws {
         let hub = try await Guarded()
         let device = try TestDatabase("device")
         _ = try await run(device, hub.anna, .pull) { $0.autoPurge = false }

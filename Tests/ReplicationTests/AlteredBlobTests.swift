@@ -26,7 +26,7 @@ struct AlteredBlobTests {
         try await database.fill(3..<6)
     }
 
-    @Test func aPullHoldsItsDocumentAndBringsAllOthers() async throws {
+    @Test func aPullHoldsItsDocumentAndTransfersAllOthers() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await fill(b)
         let hub = Hub(b)
@@ -42,7 +42,7 @@ struct AlteredBlobTests {
         #expect(try await replicator.heldDocuments().isEmpty)
     }
 
-    @Test func aPushKeepsItsDocumentAndBringsAllOthers() async throws {
+    @Test func aPushHoldsItsDocumentAndTransfersAllOthers() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await fill(a)
         let hub = Hub(b)
@@ -88,7 +88,7 @@ struct AlteredBlobTests {
     }
 
     /// A disk may return different bytes for a file that has not changed. A blob that is already on its way cannot be taken back, but it is not sent again.
-    @Test func whatIsAlteredBehindTheLookEndsOneConnectionAndNoFurther() async throws {
+    @Test func damageAfterTheCheckEndsOneConnectionAndNoMore() async throws {
         let database = try TestDatabase("hub")
         let digest = try await database.blob(Self.photo)
         try await database.put("photo", Self.body(digest, Self.photo.count))

@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10)))
 struct AttentionTests {
     /// Data flows each time, so that no attempt fails, and still nothing gets done.
-    @Test func connectionsThatBreakAreCountedUntilBothSidesAreInStep() async throws {
+    @Test func brokenConnectionsAreCountedUntilBothSidesAreInStep() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<300)
         let made = Mutex<Replicator?>(nil)
@@ -27,7 +27,7 @@ struct AttentionTests {
         made.withLock { $0 = nil }
     }
 
-    @Test func documentsThatTheHubCannotTakeAreNamedUntilItTakesThem() async throws {
+    @Test func documentsThatTheHubCannotAcceptAreNamedUntilItAcceptsThem() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let filter = TestFilter { document, _ in document.id.text == "bad" ? .failed(PolicyFailure(plugin: "p", version: "1", kind: "plugin_error", message: "broken")) : .pass }
         var configuration = PassiveConfiguration(listener: "hub", database: b.database)

@@ -239,7 +239,7 @@ struct BadInputTests {
         #expect(await peer.ask("subChanges", [("collection", "0")])?.error == nil)
     }
 
-    @Test func brokenFramesEndTheConnectionAndOnlyThat() async throws {
+    @Test func brokenFramesEndTheConnectionAndNothingElse() async throws {
         let database = try TestDatabase("b")
         let hub = Hub(database)
         for bytes: [UInt8] in [[], [1], [1, 0], [1, 0, 0, 0, 0, 0], [5, 0, 0, 0xd2, 2, 0xef, 0x8d], Array(repeating: 0xff, count: 30)] {
@@ -344,7 +344,7 @@ struct BadInputTests {
     }
 
     /// The document that was requested is still owed: it waits like one that the peer cannot send for the moment, whatever the code (`norev` 520).
-    @Test(arguments: [true, false]) func aDocumentInWhosePlaceAnotherCame(_ isOther: Bool) async throws {
+    @Test(arguments: [true, false]) func aDocumentInWhosePlaceAnotherArrived(_ isOther: Bool) async throws {
         let a = try TestDatabase("a")
         let (replicator, listener) = await Self.puller(of: a)
         var events = replicator.documentEvents().makeAsyncIterator()

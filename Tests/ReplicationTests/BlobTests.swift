@@ -42,7 +42,7 @@ struct BlobTests {
     }
 
     /// Only the blobs that were on their way when the connection was cut are sent again; those that had arrived are not.
-    @Test func aCutCostsTheBlobsUnderWayAndNoOthers() async throws {
+    @Test func aCutAffectsOnlyTheBlobsUnderWay() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let size = 5 << 20
         var digests: [String] = []

@@ -87,7 +87,7 @@ struct ChannelTests {
         #expect(await replicate(device, restored.hub("anna", ["red"]), .pull) { $0.login = "user anna" }.wentBack != nil)
     }
 
-    @Test func whatCouldNotBeRoutedIsTriedAgainWhenTheSameVersionIsToldAgain() async throws {
+    @Test func unroutedDocumentsAreTriedAgainWhenTheSameVersionIsAnnouncedAgain() async throws {
         let hub = try await RoutedHub()
         func failing(_ ids: String...) -> TestSync.Rule {
             { object, request in
@@ -155,7 +155,7 @@ struct ChannelTests {
         #expect(anna.counters.snapshot.pushed == 4)
     }
 
-    @Test func aFilterOrASettingKeepsWhatWasTakenAway() async throws {
+    @Test func aFilterOrASettingKeepsRemovedDocuments() async throws {
         let hub = try await RoutedHub()
         let anna = hub.hub("anna", ["red"])
         try await hub.put("keep", in: "red")
@@ -243,7 +243,7 @@ struct ChannelTests {
         #expect(bodies == ["{\"in\":[\"red\"],\"give\":{}}", "{\"_removed\":true}"])
     }
 
-    @Test func clientsThatDoNotAskHearNothingOfRemovals() async throws {
+    @Test func clientsThatDoNotAskAreNotToldOfRemovals() async throws {
         let hub = try await RoutedHub()
         try await hub.put("a", in: "red")
         try await hub.put("a")

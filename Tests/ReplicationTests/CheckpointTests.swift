@@ -60,7 +60,7 @@ struct CheckpointBodyTests {
         #expect(!CheckpointBody.isHereOnly(CheckpointBody(local: 7).bytes(time: 0), besides: ""))
     }
 
-    @Test func aCopySaysWithWhichLoginItWasMade() {
+    @Test func aCopyNamesTheLoginThatMadeIt() {
         let text = CheckpointBody.made(as: "user anna", CheckpointBody(local: 7, remote: RemoteSequence(json: "18446744073709551616")).bytes(time: 0))
         #expect(CheckpointBody(parsing: text) == CheckpointBody(local: 7, remote: RemoteSequence(json: "18446744073709551616")))
         #expect(CheckpointBody.isAboutAnother(text, than: "user ben"))
@@ -106,7 +106,7 @@ struct SequenceTrackerTests {
         #expect(tracker.completedThrough == 20 && tracker.pendingCount == 0)
     }
 
-    @Test func anEarlierSequenceMayBeTakenUpAgain() {
+    @Test func anEarlierSequenceMayBeReopened() {
         var tracker = LocalSequenceTracker(from: 0)
         for sequence: UInt64 in 1...5 { tracker.begin(sequence) }
         tracker.scanned(through: 5)
@@ -118,7 +118,7 @@ struct SequenceTrackerTests {
         #expect(tracker.completedThrough == 5)
     }
 
-    @Test func aSequenceBeyondWhatWasLookedAtClaimsNothing() {
+    @Test func aSequenceBeyondWhatWasReadClaimsNothing() {
         var tracker = LocalSequenceTracker(from: 3)
         tracker.begin(9)
         #expect(tracker.completedThrough == 3)

@@ -52,7 +52,7 @@ struct ConflictHistoryTests {
         #expect(entry.result.body == (entry.decision == .local ? entry.local.body : entry.remote.body))
     }
 
-    @Test func aFailureIsNotRecordedButToldOnce() async throws {
+    @Test func aFailureIsNotRecordedButReportedOnce() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         try await diverged(hub, a, b)
@@ -80,7 +80,7 @@ struct ConflictHistoryTests {
         return Hub(configuration, owner: b)
     }
 
-    @Test func theListenersResolverDecidesWhatAPeerOnlyPushes() async throws {
+    @Test func theListenersResolverDecidesForAPeerThatOnlyPushes() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await diverged(Hub(b), a, b)
         let context = Mutex<PolicyContext?>(nil)
@@ -106,7 +106,7 @@ struct ConflictHistoryTests {
     }
 
     /// As Couchbase Lite does it: if both decided, they might never agree.
-    @Test func aPeerThatPullsAsWellDecidesItself() async throws {
+    @Test func aPeerThatAlsoPullsDecidesItself() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await diverged(Hub(b), a, b)
         let hub = passive(b, TestResolver { _ in .local })
@@ -119,7 +119,7 @@ struct ConflictHistoryTests {
         #expect(try await history(b).isEmpty)
     }
 
-    @Test func aFailingResolverOfAListenerLosesNeitherSide() async throws {
+    @Test func aListenersFailingResolverLosesNeitherSide() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await diverged(Hub(b), a, b)
         let hub = passive(b, TestResolver { _ in .failed(PolicyFailure(plugin: "p", version: "1", kind: "plugin_error", message: "p.lua:9: no")) })
@@ -143,7 +143,7 @@ struct ConflictHistoryTests {
     }
 
     /// A third peer, which holds the losing side, follows instead of deciding again, because the decision has more generations.
-    @Test func whatAListenerDecidedIsNotUndoneByOthers() async throws {
+    @Test func aListenersDecisionIsNotUndoneByOthers() async throws {
         let (a, b, c) = (try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c"))
         try await diverged(Hub(b), a, b)
         for n in 0..<4 { try await b.put("x", "{\"at\":\"b\",\"n\":\(n)}") }
@@ -160,7 +160,7 @@ struct ConflictHistoryTests {
 
     /// Peers push and pull in turns, so that the listener decides: whatever it decides, all end up equal.
     @Test(arguments: [UInt64(21), 22, 23, 24, 25, 26])
-    func pushesThatAreDecidedConverge(_ seed: UInt64) async throws {
+    func decidedPushesConverge(_ seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         let b = try TestDatabase("hub")
         let decisions = Mutex(SeededGenerator(seed: seed &+ 1000))
@@ -264,7 +264,7 @@ struct ConflictHistoryTests {
     }
 
     /// A shadow that never answers delays nobody, and the conflicts that it could not look at are reported.
-    @Test func aShadowThatHangsHoldsNobodyUp() async throws {
+    @Test func aShadowThatHangsDelaysNobody() async throws {
         let (a, b) = (try TestDatabase("a") { $0.conflictHistory = 10_000 }, try TestDatabase("b"))
         let hub = Hub(b)
         for start in [0, 400, 800] { try await a.fill(start..<start + 400) }

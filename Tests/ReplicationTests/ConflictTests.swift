@@ -64,7 +64,7 @@ struct ConflictTests {
         #expect(try await a.contents() == b.contents())
     }
 
-    @Test func theSameEditAtBothPlacesIsNone() async throws {
+    @Test func theSameEditOnBothSidesIsNoConflict() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.put("x", "{\"same\":1}")
         try await b.put("x", "{ \"same\": 1 }")
@@ -74,7 +74,7 @@ struct ConflictTests {
 
     /// The pull is past what the peer holds, and here it is gone, so that it has to be requested by name.
     @Test(arguments: [true, false])
-    func aDocumentThatWasPurgedAndWrittenAnewMeetsThePeersAgain(_ isContinuous: Bool) async throws {
+    func aDocumentPurgedAndRewrittenConflictsWithThePeersAgain(_ isContinuous: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         try await a.put("x", "{\"base\":true}")

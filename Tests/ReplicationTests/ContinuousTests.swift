@@ -95,7 +95,7 @@ struct ContinuousTests {
         }
     }
 
-    @Test func levelsAreToldInOrder() async throws {
+    @Test func activityLevelsAreReportedInOrder() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<300)
         let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), Hub(b))
@@ -129,7 +129,7 @@ struct ContinuousTests {
         for await level in hub.activity where level == .stopped { break }
     }
 
-    @Test func aReplicatorStartsAgainAfterItsEnd() async throws {
+    @Test func aReplicatorCanBeRestartedAfterItHasEnded() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let replicator = Replicator(ReplicatorConfiguration(a, .push), Hub(b))
         for round in 1...3 {
@@ -176,7 +176,7 @@ struct RetryingTests {
         #expect(time.sleeps == [2, 4, 8, 16, 32, 64, 128, 256, 300])
     }
 
-    @Test func aWrongPasswordIsTriedSlowlyUntilSomebodyMendsIt() async throws {
+    @Test func aWrongPasswordIsRetriedSlowlyUntilSomebodyFixesIt() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.put("a", "{}")
         let hub = Hub(b)
@@ -193,7 +193,7 @@ struct RetryingTests {
     }
 
     /// A secret was changed and is still wrong: that counts as the second attempt, even though its delay is that of a first one.
-    @Test func attemptsAreCountedOnAfterAChangeThatMayHelp() async throws {
+    @Test func attemptsKeepCountingAfterAChangeThatMayHelp() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.put("a", "{}")
         let hub = Hub(b)
@@ -211,7 +211,7 @@ struct RetryingTests {
     }
 
     /// Uses this machine's clock: if it were not told, it would wait for a minute or more.
-    @Test func oneThatWaitsGoesOnAtOnceWhenItIsTold() async throws {
+    @Test func aWaitingReplicatorContinuesAtOnceWhenTold() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.put("a", "{}")
         let hub = Hub(b)
@@ -238,7 +238,7 @@ struct RetryingTests {
         #expect(time.sleeps == [2, 4, 8, 16, 32, 64, 128, 256, 300])
     }
 
-    @Test func aStartThatComesWhileItStopsIsNotLost() async throws {
+    @Test func aStartWhileItIsStoppingIsNotLost() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), Hub(b))
         await replicator.start()
@@ -273,7 +273,7 @@ struct RetryingTests {
         }
     }
 
-    @Test func aContinuousOneComesBackAfterTheListenerWentAway() async throws {
+    @Test func aContinuousReplicatorReconnectsAfterTheListenerWentAway() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         let time = JumpingTime()

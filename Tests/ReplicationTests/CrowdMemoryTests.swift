@@ -112,7 +112,7 @@ struct CrowdMemoryTests {
         #expect(memory.highestReserved >= 120_000)
     }
 
-    @Test func checkpointsThatAreAskedForAndNotRead() async throws {
+    @Test func checkpointsThatAreRequestedAndNotRead() async throws {
         let database = try TestDatabase("hub")
         try await put(checkpoint: "large", bytes: 120_000, database)
         try await put(checkpoint: "small", bytes: 100, database)
@@ -139,7 +139,7 @@ struct CrowdMemoryTests {
     }
 
     /// In memory, rows take twenty times the size of their text.
-    @Test func listsThatTheStoreIsAskedAbout() async throws {
+    @Test func listsThatTheStoreLooksUp() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 16 << 20)
         let hub = MemoryHub(database: database, memory: memory)
@@ -164,7 +164,7 @@ struct CrowdMemoryTests {
     }
 
     /// Others may have taken room between the request and the reading.
-    @Test func aPageIsAsLargeAsThereIsRoomWhenItIsRead() async throws {
+    @Test func aPageTakesTheRoomThereIsWhenItIsRead() async throws {
         let database = try TestDatabase("hub")
         for number in 0..<20 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
         let memory = MemoryBudget(limit: 64 << 20)
@@ -184,7 +184,7 @@ struct CrowdMemoryTests {
     }
 
     /// Otherwise pages for two hundred peers could be in memory before the first peer counts its own.
-    @Test func aPageIsTakenFromTheBudgetBeforeItIsRead() async throws {
+    @Test func aPageIsReservedInTheBudgetBeforeItIsRead() async throws {
         let database = try TestDatabase("hub")
         for number in 0..<20 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
         let memory = MemoryBudget(limit: 64 << 20)
@@ -198,7 +198,7 @@ struct CrowdMemoryTests {
 
     /// A message holds another copy of the body and history: for a peer that wants a whole list and then does not read, all of them would be made in one turn.
     @Test("while memory is short, messages are made as the peer accepts them, otherwise all of a list at once", arguments: [true, false])
-    func whileMemoryIsShortMessagesAreMadeAsThePeerTakesThem(_ isShort: Bool) async throws {
+    func whileMemoryIsShortMessagesAreMadeAsThePeerAcceptsThem(_ isShort: Bool) async throws {
         let database = try TestDatabase("hub")
         for number in 0..<60 {
             // The text does not compress well, and shares nothing with the previous document.
@@ -257,7 +257,7 @@ struct CrowdMemoryTests {
     }
 
     /// Nine thousand names arrive as a few hundred kilobytes.
-    @Test func namesOfBlobsWaitForRoomAndAreNamesUntilTheirTurn() async throws {
+    @Test func namesOfBlobsWaitForRoomAndAreOnlyNamesUntilTheirTurn() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 16 << 20)
         let (session, client) = await MemoryHub(database: database, memory: memory).session()
@@ -293,7 +293,7 @@ struct CrowdMemoryTests {
     }
 
     /// Another subscription replaces one whose documents were wanted.
-    @Test func whatWaitsForItsMessageGoesWithItsPush() {
+    @Test func revisionsWaitingToBeSentAreDroppedWithTheirPush() {
         var outgoing = OutgoingRevisions()
         for number in 0..<6 {
             outgoing.append(.init(slot: number % 2, generation: 1, document: outgoingDocument(number), delta: [UInt8](repeating: 0, count: 100)))
@@ -330,7 +330,7 @@ struct CrowdMemoryTests {
         var subprotocol: Subprotocol? { inner.subprotocol }
     }
 
-    @Test func whatIsUnreadWhenASessionEndsCountsUntilItsConnectionIsGone() async throws {
+    @Test func unreadDataCountsAfterItsSessionUntilTheConnectionIsGone() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 8 << 20)
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
@@ -350,7 +350,7 @@ struct CrowdMemoryTests {
     }
 
     /// Otherwise what the socket has not taken would stay until CLOSE times out, and would not be counted anywhere.
-    @Test func aPeerThatHasToGoAndReadsNothingIsDropped() async throws {
+    @Test func anEvictedPeerThatReadsNothingIsDropped() async throws {
         let database = try TestDatabase("hub")
         let body = Array("{\"text\":\"\(String(repeating: "x", count: 110_000))\"}".utf8)
         try await database.database.write {

@@ -53,7 +53,7 @@ struct DeltaTests {
         }
     }
 
-    @Test func aBaseThatIsGoneIsNoObstacle() async throws {
+    @Test func aMissingBaseIsNoObstacle() async throws {
         let a = try TestDatabase("a")
         let b = try TestDatabase("b") { $0.deltaBases = nil }
         let hub = Hub(b)
@@ -92,7 +92,7 @@ struct DeltaTests {
         #expect(revisions.map { String(buffer: $0.body) } == ["{\"n\":2}", refused])
     }
 
-    @Test func aPeerHearsWhatCannotBeApplied() async throws {
+    @Test func aPeerIsToldOfADeltaThatCannotBeApplied() async throws {
         let b = try TestDatabase("b")
         let hub = Hub(b)
         let peer = try await Peer(hub)

@@ -97,7 +97,7 @@ struct FaultTests {
 
     /// One end sees a gap in the message numbers or a wrong checksum, and closes; the replicator reconnects by itself, even in a one-shot run.
     @Test(arguments: [true, false])
-    func aSwallowedMessageEndsTheConnectionAndIsMadeUpFor(_ onTheWayThere: Bool) async throws {
+    func aLostMessageEndsTheConnectionAndIsSentAgain(_ onTheWayThere: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<300)
         let loses = InMemoryTransport.Faults(loses: { $0 == 3 })

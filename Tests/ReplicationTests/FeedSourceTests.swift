@@ -37,7 +37,7 @@ import Testing
         #expect(document.history == revisions[15...18].reversed() + [revisions[7]])
     }
 
-    @Test func aBranchOfThePeerIsNoAncestor() async throws {
+    @Test func aBranchOfThePeerIsNotAnAncestor() async throws {
         let database = try TestDatabase { $0.historyDepth = 5 }
         let (source, revisions) = try await source(database, saves: 20)
         try await acknowledge(database, rev("18-0123456789abcdef0123456789abcdef01234567"))
@@ -46,7 +46,7 @@ import Testing
         #expect(page.documents.first?.history.first == revisions[18])
     }
 
-    @Test func theEndOfThePeersBranchIsKnownToWhatIsOffered() async throws {
+    @Test func anOfferKnowsTheEndOfThePeersBranch() async throws {
         let database = try TestDatabase()
         var source = FeedSource(collection: try database.collection(), skipsConflicts: true)
         let collection = source.collection

@@ -152,7 +152,7 @@ struct FilterTests {
         #expect(try await b.count() == 3)
     }
 
-    @Test func aContinuousPushOffersAgainWhatThePeerCouldNotTake() async throws {
+    @Test func aContinuousPushOffersAgainWhatThePeerCouldNotAccept() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<3)
         let filter = TestFilter { _, _ in .failed(PolicyFailure(plugin: "p", version: "1", kind: "plugin_error", message: "x")) }

@@ -44,7 +44,7 @@ struct HeldMemoryTests {
         #expect(part.bytes > 1 << 20)
     }
 
-    @Test func aListThatIsLookedAtCountsToItsEnd() {
+    @Test func aListCountsUntilItHasBeenLookedUp() {
         var pull = PullRun(passive: true)
         #expect(pull.machine.bufferedBytes == 0)
         pull.on(.listArrived(IncomingList(handle: AnswerHandle(number: 1), content: .text(ByteBuffer(repeating: 0x20, count: 1 << 20)) { _ in .success(.proposed([])) })))
@@ -61,7 +61,7 @@ struct HeldMemoryTests {
         "{\"docIDs\":[\((0..<count).map { "\"a-document-with-a-long-name-\($0)\"" }.joined(separator: ","))]}"
     }
 
-    @Test func idsThatAPeerSubscribesToCountWhileItDoes() async throws {
+    @Test func subscribedIDsCountAsLongAsTheSubscription() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 64 << 20)
         let peer = try await Peer(MemoryHub(database: database, memory: memory).connect())
@@ -82,7 +82,7 @@ struct HeldMemoryTests {
         #expect(refusal?.code == 503 && refusal?.message.contains("limits.memory") == true)
     }
 
-    @Test func idsBeyondTheLimitAreCountedAndNotRead() async throws {
+    @Test func idsBeyondTheLimitAreNotRead() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 64 << 20)
         let peer = try await Peer(MemoryHub(database: database, memory: memory).connect())
@@ -139,7 +139,7 @@ struct HeldMemoryTests {
         return (outcomes.first, batch.namedBytes)
     }
 
-    @Test func theNamesOfManyBlobsAreAskedForBeforeTheyAreFound() async throws {
+    @Test func memoryForManyBlobNamesIsReservedBeforeTheyAreFound() async throws {
         let (memory, found) = (MemoryBudget(limit: 64 << 20), Found())
         guard case (.checked(let checked)?, let bytes) = await check(Self.naming(5_000), memory, found) else {
             Issue.record("the revision was refused")
@@ -159,7 +159,7 @@ struct HeldMemoryTests {
         #expect(few.blobs.count == 30)
     }
 
-    @Test func whereThereIsNoRoomForNamesWhoOwesTheMostGivesWayOrTheyComeLater() async throws {
+    @Test func withoutRoomForNamesTheOneThatOwesMostIsEvictedOrTheyComeLater() async throws {
         let (memory, found) = (MemoryBudget(limit: 16 << 20, time: MemoryBudgetTests.HandClock()), Found())
         let others = memory.share { _ in }
         _ = others.hold(15 << 20, owedByPeer: 0)
@@ -204,7 +204,7 @@ struct HeldMemoryTests {
     }
 
     /// What the remote no longer has is not requested again.
-    @Test func whatWasTooLargeAndIsGone() async throws {
+    @Test func aDocumentThatWasTooLargeAndIsGone() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await b.put("large", "{\"text\":\"\(String(repeating: "x", count: 6 << 20))\"}")
         func pull(_ memory: Int) async -> (status: ReplicatorStatus, connections: Int) {
@@ -223,7 +223,7 @@ struct HeldMemoryTests {
     }
 
     /// It is this agent's memory that is short, and so the remedy is on this side.
-    @Test func aReplicatorWhoseSessionHasToEndSaysWhoseMemoryItIs() async throws {
+    @Test func aReplicatorWhoseSessionIsEvictedSaysWhoseMemoryIsShort() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         // Text that compression does not reduce to a few frames.
         var (state, text) = (UInt64(7), [UInt8]())
@@ -245,7 +245,7 @@ struct HeldMemoryTests {
     }
 
     /// This takes decoding the document, which is not done on the connection's event loop.
-    @Test func aLargeDocumentTravelsWithTheNamesOfItsBlobs() async throws {
+    @Test func aLargeDocumentIsSentWithTheNamesOfItsBlobs() async throws {
         let database = try TestDatabase("hub")
         let text = String(repeating: "x", count: 100_000)
         try await database.insert("large", "1-aa", body: "{\"b\":{\"@type\":\"blob\",\"digest\":\"\(digest(7).text)\",\"length\":1},\"text\":\"\(text)\"}")

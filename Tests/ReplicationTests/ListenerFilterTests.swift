@@ -137,7 +137,7 @@ struct ChangedListenerFilterTests {
     }
 
     /// A peer that connects between the change of version and the review of the list, and from which the new version keeps documents too, must not hide the others.
-    @Test func anotherPeerInBetweenTakesNothingFromTheFirst() async throws {
+    @Test func anotherPeerInBetweenCostsTheFirstNothing() async throws {
         try await fill()
         let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
         await pull(replicator, 2, "the old version")

@@ -38,7 +38,7 @@ import Testing
         #expect(room(budget, overhead: 10) == 46)
     }
 
-    @Test func peersThatHoldLittleStayWhateverTheProcessTakesForOtherReasons() {
+    @Test func peersThatHoldLittleStayWhateverElseTheProcessHolds() {
         let budget = budget()
         budget.noteRest()
         #expect(room(budget, overhead: 500) == 24)

@@ -45,7 +45,7 @@ struct MemoryTests {
         }
     }
 
-    @Test func peersThatNeverFinishGiveWayToOneThatDoes() async throws {
+    @Test func peersThatNeverFinishAreEvictedForOneThatDoes() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let memory = MemoryBudget(limit: 16 << 20)
         let highest = Mutex(0)
@@ -75,7 +75,7 @@ struct MemoryTests {
     }
 
     /// What each of them is sent could take a quarter of a megabyte.
-    @Test func manyFollowersThatAreToldAtOnceStayWithinTheBudget() async throws {
+    @Test func manyFollowersInformedAtOnceStayWithinTheBudget() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 4 << 20)
         let hub = MemoryHub(database: database, memory: memory)
@@ -92,7 +92,7 @@ struct MemoryTests {
         #expect(memory.used <= memory.limit)
     }
 
-    @Test func revisionsThatAreAskedForAndNotTakenStayWithinTheBudget() async throws {
+    @Test func revisionsThatAreRequestedAndNotReadStayWithinTheBudget() async throws {
         let (a, hub) = (try TestDatabase("a"), try TestDatabase("hub"))
         for number in 0..<40 { try await hub.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
         let memory = MemoryBudget(limit: 16 << 20)
@@ -119,7 +119,7 @@ struct MemoryTests {
     }
 
     /// The peer subscribes and answers none of what it is offered; it does not even close.
-    @Test func aPeerThatHasToGoKeepsNoDocumentsInMemory() async throws {
+    @Test func anEvictedPeerKeepsNoDocumentsInMemory() async throws {
         let database = try TestDatabase("hub")
         for number in 0..<8 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
         let (session, client) = await MemoryHub(database: database, memory: MemoryBudget(limit: 64 << 20)).session()
@@ -133,7 +133,7 @@ struct MemoryTests {
     }
 
     /// Otherwise a peer that connects, leaves work for the store and disconnects, again and again, could fill the memory with work that is not counted.
-    @Test func whatAPeerLeftToTheStoreCountsUntilItIsStored() async throws {
+    @Test func workAPeerLeftForTheStoreCountsUntilItIsDone() async throws {
         let (database, memory, length) = (try TestDatabase("hub"), MemoryBudget(limit: 64 << 20), 1_000_000)
         let (gate, isHeld) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         database.database.write { _ in
@@ -156,7 +156,7 @@ struct MemoryTests {
     }
 
     /// Forty kilobytes for zlib are not held against a peer, even after an hour: the one that makes us hold a message is evicted.
-    @Test func anIdlePeerDoesNotGoForAnother() async throws {
+    @Test func anIdlePeerIsNotEvictedForAnother() async throws {
         let database = try TestDatabase("hub")
         let clock = MemoryBudgetTests.HandClock()
         let memory = MemoryBudget(limit: 1 << 20, time: clock)
@@ -209,7 +209,7 @@ struct MemoryTests {
     }
 
     /// A received delta is decoded completely, and memory is reserved for that; its base is not decoded.
-    @Test func aDeltaCostsItsValuesAndItsBaseAFewTimesItsText() {
+    @Test func aDeltaCountsByItsValuesAndItsBaseByItsText() {
         let limits = ReplicationLimits()
         let numbers = "[\(Array(repeating: "1", count: 50_000).joined(separator: ","))]"
         let base = BaseLookUp.Size(bytes: 1_000_000)

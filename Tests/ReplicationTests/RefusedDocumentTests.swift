@@ -27,7 +27,7 @@ struct RefusedDocumentTests {
         #expect(try await list(push).isEmpty)
     }
 
-    @Test func theListOutlivesTheConnectionAndEndsWithItsReason() async throws {
+    @Test func theListOutlivesTheConnectionUntilTheReasonIsGone() async throws {
         let (mine, theirs) = (try TestDatabase("a"), try TestDatabase("b"))
         let bad = try await mine.put("bad", "{\"n\":1}")
         try await mine.put("good", "{}")

@@ -112,7 +112,7 @@ struct ReplicationTests {
         #expect(try await a.get("b-7") != nil)
     }
 
-    @Test func aPeerThatLostItsDataIsFilledAgain() async throws {
+    @Test func aPeerThatLostItsDataIsRefilled() async throws {
         let a = try TestDatabase("a")
         try await a.fill(0..<250)
         try await a.put("doc-5", "{\"v\":2}")
@@ -168,7 +168,7 @@ struct ReplicationTests {
         #expect(try await b.get("large")?.body.count == large.utf8.count)
     }
 
-    @Test func aDocumentAboveThePeersLimitIsTheOnlyOneThatFails() async throws {
+    @Test func onlyTheDocumentAboveThePeersLimitFails() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b") { $0.maxBodyBytes = 1 << 20 })
         try await a.put("large", "{\"x\":\"" + String(repeating: "x", count: 2 << 20) + "\"}")
         try await a.fill(0..<5)

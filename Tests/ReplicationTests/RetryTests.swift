@@ -33,7 +33,7 @@ struct RetryTests {
     }
 
     /// Whatever protocol the peer speaks, space may be made on a full disk.
-    @Test func aFullDiskIsWaitedFor() {
+    @Test func aFullDiskIsRetried() {
         let full = StoreError.diskFull(path: "db", detail: "no space left")
         for error in [ReplicationError(store: full), ReplicationError(couch: full)] {
             #expect(error.isTransient && error.domain == .store && error.code == 507)
@@ -49,7 +49,7 @@ struct RetryTests {
         #expect(all.suffix(400).allSatisfy { $0 == 300 })
     }
 
-    @Test func dataThatFlowedStartsTheCountAnew() {
+    @Test func dataThatFlowedRestartsTheCount() {
         var machine = RetryMachine(settings: .init(), isContinuous: false)
         _ = delays(&machine, refused, 5)
         machine.flowed()
@@ -58,7 +58,7 @@ struct RetryTests {
     }
 
     /// Data flows each time, and is lost each time.
-    @Test func aRemoteThatGoesBackAgainAndAgainIsWaitedForLonger() {
+    @Test func aRemoteThatKeepsGoingBackIsRetriedMoreSlowly() {
         var machine = RetryMachine(settings: .init(), isContinuous: true)
         let delays = (1...12).map { times -> RetryMachine.Decision in
             machine.flowed()
@@ -70,7 +70,7 @@ struct RetryTests {
         #expect(machine.failed(refused) == .retry(afterMilliseconds: 2_000))
     }
 
-    @Test func aFleetDoesNotComeBackAllAtOnce() {
+    @Test func aFleetDoesNotReconnectAllAtOnce() {
         var delays: Set<Int> = []
         for chance in stride(from: UInt64(0), to: UInt64.max - 1 << 60, by: 1 << 60) {
             var machine = RetryMachine(settings: .init(), isContinuous: true)
@@ -91,7 +91,7 @@ struct RetryTests {
         }
     }
 
-    @Test func theSettingsBoundAttemptsAndDelays() {
+    @Test func theSettingsLimitAttemptsAndDelays() {
         var once = RetryMachine(settings: .init(maximumAttempts: 1), isContinuous: true)
         #expect(once.failed(refused) == .stop)
         var three = RetryMachine(settings: .init(maximumAttempts: 3, maximumWaitSeconds: 3), isContinuous: true)
@@ -99,7 +99,7 @@ struct RetryTests {
     }
 
     /// Somebody may fix it: a continuous replicator keeps trying slowly, and a one-shot one ends.
-    @Test func whatDoesNotGoAwayByItselfIsTriedSlowly() {
+    @Test func errorsThatNeedFixingAreRetriedSlowly() {
         for error in [
             ReplicationError(domain: .http, code: 401, message: ""), ReplicationError(domain: .http, code: 403, message: ""),
             ReplicationError(domain: .http, code: 404, message: ""), ReplicationError(domain: .http, code: 407, message: ""),
@@ -127,7 +127,7 @@ struct RetryTests {
     }
 
     /// A closed or broken database stays so on the next connection; on a full disk, space may be made.
-    @Test func theOwnDatabaseEndsAContinuousReplicatorForGood() {
+    @Test func aBrokenLocalDatabaseEndsAContinuousReplicatorForGood() {
         for error in [StoreError.closed(database: "a"), .corrupt(path: "a", detail: "")] {
             var machine = RetryMachine(settings: .init(), isContinuous: true)
             #expect(machine.failed(ReplicationError(store: error)) == .stop)
@@ -136,7 +136,7 @@ struct RetryTests {
         #expect(machine.failed(ReplicationError(store: StoreError.diskFull(path: "a", detail: ""))) == .retry(afterMilliseconds: 2_000))
     }
 
-    @Test func anOneShotsAttemptsStayCountedWhateverChanges() {
+    @Test func aOneShotsAttemptsKeepCountingWhateverChanges() {
         var machine = RetryMachine(settings: .init(), isContinuous: false)
         for _ in 0..<9 {
             _ = machine.failed(refused)

@@ -18,7 +18,7 @@ struct SaveDecisionTests {
                 context: PolicyContext(database: "a", collection: .default, direction: .pull, remote: "save")))
     }
 
-    @Test func aSaveOfAnOlderRevisionIsDecided() async throws {
+    @Test func aSaveBasedOnAnOlderRevisionIsDecided() async throws {
         let a = try TestDatabase("a")
         let first = try await a.put("x", "{\"n\":1}")
         try await a.put("x", "{\"n\":2}")

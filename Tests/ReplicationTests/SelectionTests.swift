@@ -80,7 +80,7 @@ struct SelectionTests {
         await replicator.stop()
     }
 
-    @Test func deletionsOfWhatTheOtherSideNeverHadStayWhereTheyAre() async throws {
+    @Test func deletionsOfWhatTheOtherSideNeverHadAreNotReplicated() async throws {
         let (device, other) = (try TestDatabase("device"), try TestDatabase("other"))
         let hub = Hub(other)
         func settings(_ configuration: inout ReplicatorConfiguration) { configuration.only { $0.skipsDeletions = true } }

@@ -45,7 +45,7 @@ struct SocketTests {
         }
     }
 
-    @Test func continuousAndBackAfterTheConnectionWasDropped() async throws {
+    @Test func continuousReplicationReconnectsAfterADrop() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await with(b) { target, client, hub in
             let time = JumpingTime()

@@ -18,7 +18,7 @@ struct SubscriptionTests {
         return ids
     }
 
-    @Test(arguments: [1, 3, 7]) func maxHistoryOfAPullerIsObeyed(limit: Int) async throws {
+    @Test(arguments: [1, 3, 7]) func aPullersMaxHistoryIsObeyed(limit: Int) async throws {
         let database = try TestDatabase("hub")
         for n in 0..<12 { try await database.put("long", "{\"n\":\(n)}") }
         let peer = try await Peer(Hub(database)) { request in

@@ -15,7 +15,7 @@ struct TooLargeDocumentTests {
         return (status, try await replicator.tooLarge())
     }
 
-    @Test func evenIfThereAreTooManyToNameTheyArrive() async throws {
+    @Test func theyArriveEvenIfThereAreTooManyToName() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         for id in ["first", "purged"] { try await b.put(id, "{}") }

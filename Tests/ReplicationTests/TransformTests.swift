@@ -96,7 +96,7 @@ struct TransformTests {
 
     /// Results that cannot be sent, and a transform that fails.
     @Test(arguments: ["{", "[]", "{\"_removed\":true}", "{\"_attachments\":7}", "{\"a\":1e}", "fail", "large"])
-    func whatCannotBeTransformedIsHeld(_ result: String) async throws {
+    func documentsThatCannotBeTransformedAreHeld(_ result: String) async throws {
         let (device, hub) = (try TestDatabase("device"), try TestDatabase("hub"))
         let transform = TestTransform { _ in
             switch result {

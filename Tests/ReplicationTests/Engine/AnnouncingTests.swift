@@ -7,7 +7,7 @@ import Testing
 
 /// A listener's feed for a peer that pulls. It keeps its order, because the peer's checkpoint follows it.
 @Suite struct AnnouncingTests {
-    @Test func aDocumentThatIsUnderWayEndsThePageAndTheRestWaits() {
+    @Test func aDocumentUnderWayEndsThePageAndTheRestWaits() {
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
@@ -21,7 +21,7 @@ import Testing
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "offer a@2-b d@1-a", "read 5"])
     }
 
-    @Test func theMarkerComesAfterEverythingWasOfferedAndOnce() {
+    @Test func theMarkerComesOnceAndAfterEverythingWasOffered() {
         var push = PushRun(.announce, continuous: false)
         push.start()
         push.on(.read(page(outgoing("a", 1))))
@@ -36,7 +36,7 @@ import Testing
     }
 
     /// Only what was acknowledged is said to be at the peer.
-    @Test func whatThePeerHasNotTakenIsKnown() {
+    @Test func whatThePeerHasNotAcceptedIsKnown() {
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
@@ -72,7 +72,7 @@ import Testing
     }
 
     /// The marker ends a peer's one-shot subscription. Our own push, once it has caught up, continues with later changes.
-    @Test func onlyASubscriptionThatIsNotContinuousIsOver() {
+    @Test func onlyAOneShotSubscriptionEnds() {
         var subscription = PushRun(.announce, continuous: false)
         subscription.start()
         #expect(!subscription.machine.isOver)

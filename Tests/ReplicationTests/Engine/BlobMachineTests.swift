@@ -67,7 +67,7 @@ import Testing
 
     private func bytes(_ count: Int) -> ByteBuffer { ByteBuffer(repeating: 7, count: count) }
 
-    @Test func aBlobIsRequestedWrittenTakenAndInstalled() {
+    @Test func aBlobIsRequestedWrittenAcknowledgedAndInstalled() {
         var run = Run()
         #expect(run.on(needed(1, 1)) == ["look 1"])
         #expect(run.on(.looked(run.at(1), isHere: false)) == ["begin 1"])
@@ -294,7 +294,7 @@ import Testing
     }
 
     /// The document for which it was requested has been purged at the peer, but another one with the same blob has not.
-    @Test func aBlobThatIsRefusedForOneDocumentIsAskedForInTheNameOfTheNext() {
+    @Test func aBlobRefusedForOneDocumentIsRequestedForTheNext() {
         var run = Run()
         run.on(needed(1, 1))
         run.on(needed(2, 1))
@@ -343,7 +343,7 @@ import Testing
         #expect(run.machine.isIdle)
     }
 
-    @Test func onlySoManyAreFetchedAtATimeAndAFailureMakesRoom() {
+    @Test func onlyAFewAreFetchedAtATimeAndAFailureMakesRoom() {
         var run = Run { $0.blobFetches = 1 }
         run.on(needed(1, 1))
         run.on(needed(2, 2))
@@ -366,7 +366,7 @@ import Testing
         #expect(run.on(.looked(run.at(3), isHere: false)) == [])
     }
 
-    @Test func onlySoManyAreServedAtATime() {
+    @Test func onlyAFewAreServedAtATime() {
         var run = Run { $0.blobReads = 1 }
         let request = { (number: UInt64) in BlobRequest(handle: AnswerHandle(number: number), slot: 0, digest: digest(1)) }
         #expect(run.on(.wanted(request(1))) == ["serve 1"])

@@ -78,7 +78,7 @@ import Testing
         #expect(run.on(.noted) == [.saveAtPeer(body(9), token: "t1")])
     }
 
-    @Test func aSaveThatNeedsNoTimerLeavesNoneToBeLost() {
+    @Test func aSaveAheadOfTheTimerDoesNotLoseTheTimer() {
         var run = Run()
         run.current = body(1)
         run.on(.progressed)
@@ -91,7 +91,7 @@ import Testing
         #expect(run.on(.timerElapsed) == [.note])
     }
 
-    @Test func aTimerDuringASaveChangesNothing() {
+    @Test func aTimerDuringASaveHasNoEffect() {
         var run = begun()
         #expect(run.on(.timerElapsed) == [] && run.on(.saveNow) == [])
         #expect(run.on(.noted) == [.saveAtPeer(body(3), token: "")])

@@ -50,7 +50,7 @@ import Testing
         #expect(told(push) == ["4"])
     }
 
-    @Test func itIsTriedAgainInTimeAndReportedOnce() {
+    @Test func itIsRetriedLaterAndReportedOnce() {
         var push = holding()
         push.on(.answered(push.list ?? ListID(number: 0), [.declined, .declined]))
         #expect(push.on(.retryIsDue) == ["again b"])

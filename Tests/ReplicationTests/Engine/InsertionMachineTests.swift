@@ -16,7 +16,7 @@ import Testing
 
     // MARK: - Batches
 
-    @Test func revisionsWaitForCompanyWhileMoreIsExpected() {
+    @Test func revisionsWaitToBeBatchedWhileMoreAreExpected() {
         var pull = PullRun()
         pull.offer(row(1, "a"), row(2, "b"))
         #expect(pull.on(.arrived(received(1, "a"))) == ["flush timer"])
@@ -24,7 +24,7 @@ import Testing
         #expect(pull.on(.flushIsDue) == [])
     }
 
-    @Test func aFullBatchBeginsAtOnceAndOnlySoManyRun() {
+    @Test func aFullBatchBeginsAtOnceAndOnlyAFewRunAtATime() {
         var pull = PullRun {
             $0.insertionBatchRows = 2
             $0.insertionBatchesInFlight = 1

@@ -92,7 +92,7 @@ import Testing
     }
 
     /// A peer that cannot send a document at the moment has not lost it: the checkpoint does not pass it, and on the next connection it is requested again.
-    @Test func whatThePeerCannotSendNowIsAskedForAgain() {
+    @Test func whatThePeerCannotSendYetIsRequestedAgain() {
         var pull = PullRun()
         pull.offer(row(1, "a"), row(2, "b"))
         #expect(pull.on(.arrivalRefused(RemoteSequence(json: "1"), doc("a"), http(503), isFinal: false)).contains("come back"))
@@ -182,7 +182,7 @@ import Testing
         #expect(pull.on(.withdrawn(RemoteSequence(json: "1"))) == ["read list"])
     }
 
-    @Test func aRowThatCannotBeReadIsAnsweredByItself() {
+    @Test func anUnreadableRowIsAnsweredOnItsOwn() {
         var pull = PullRun()
         pull.on(.listArrived(offeredList))
         pull.on(.listRead(.success(.offered([.bad("no id", sequence: RemoteSequence(json: "1")), .row(row(2, "b"))]))))
@@ -252,7 +252,7 @@ import Testing
 
     // MARK: - Removals
 
-    @Test func aRemovalWaitsForRevisionsThatWereAskedForBefore() {
+    @Test func aRemovalWaitsForRevisionsRequestedEarlier() {
         var pull = PullRun()
         pull.offer(row(1, "a"))
         #expect(pull.offer(row(2, "a", isAccessRemoved: true)) == ["answer -"])

@@ -261,7 +261,7 @@ import Testing
 
     /// The peer accepted the proposal, and the document was changed there before the revision arrived. As a listener, Couchbase Lite has its own error code for this.
     @Test(arguments: [http(409), ReplicationError(domain: .litecore, code: 8, message: "rev: conflict")])
-    func aConflictThatShowsWhenTheRevisionArrivesWaitsForThePullToo(_ error: ReplicationError) {
+    func aConflictDetectedOnArrivalWaitsForThePullToo(_ error: ReplicationError) {
         var push = sent(pulls: true)
         #expect(push.on(.refused(doc("a"), error)) == [])
         #expect(push.machine.ledger.waiting == 1 && push.machine.ledger.completedThrough == 0)
