@@ -18,7 +18,7 @@ enum Door: String, CaseIterable, Sendable {
 }
 
 extension Attack {
-    /// Connections that are refused, or on which little is said.
+    /// Connections that are refused, or on which the client sends little.
     static let connections: [Attack] = halfOpen + unfinishedBodies + [refused, many, guesses, foreignPages]
 
     private static let halfOpen = Door.allCases.map { door in

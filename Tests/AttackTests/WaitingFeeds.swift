@@ -5,7 +5,7 @@ import Testing
 /// Feeds on which nothing happens cost next to nothing, however many there are.
 @Suite(
     "Feeds that wait", .serialized,
-    .disabled(if: getenv("NIGHTJAR_SANITIZER") != nil, "instrumented code costs many times the CPU time and memory that is judged here"))
+    .disabled(if: getenv("NIGHTJAR_SANITIZER") != nil, "instrumented code takes many times the CPU time and memory that this test allows"))
 struct WaitingFeeds {
     private static let feeds = 50
     private static let beats = 4

@@ -69,7 +69,7 @@ struct Attack: Sendable, CustomTestStringConvertible {
         try await companion.rounds(Self.rounds, "during")
         var sent = try await sending
         let flows = sent.flows
-        try await eventually("the attacker has sent what is taken") { flows.allSatisfy(\.isAtRest) }
+        try await eventually("the attacker has sent as much as the agent takes") { flows.allSatisfy(\.isAtRest) }
         try await companion.rounds(Self.rounds, "under")
         let cost = try meter.cost()
         sent.bytes += flows.reduce(0) { $0 + $1.sent }

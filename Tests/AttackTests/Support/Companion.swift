@@ -55,11 +55,11 @@ struct Companion: Sendable {
                 return try await place.get("main", id).status == 200
             }
         } catch {
-            throw SupportError("the peer beside the attack does not get on: \(error)\n\(agent.process.errors.suffix(2000))\n--- hub:\n\(hub.process.errors.suffix(4000))")
+            throw SupportError("the peer alongside the attack makes no progress: \(error)\n\(agent.process.errors.suffix(2000))\n--- hub:\n\(hub.process.errors.suffix(4000))")
         }
     }
 
     private func expect(_ answer: HTTPProbe.Answer) throws {
-        guard answer.status < 300 else { throw SupportError("the peer beside the attack: \(answer)") }
+        guard answer.status < 300 else { throw SupportError("the peer alongside the attack: \(answer)") }
     }
 }
