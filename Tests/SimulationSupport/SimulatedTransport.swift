@@ -16,7 +16,7 @@ package final class SimulatedTransport: MessageTransport, @unchecked Sendable {
     private unowned let network: SimulatedNetwork
     fileprivate(set) var peer: SimulatedTransport?
     package var subprotocol: Subprotocol?
-    /// False if one side should look like a peer that knows versions only.
+    /// False if one side is to look like a peer that knows only versions.
     package var peerHasBothNames = true
 
     private var receiver: (any MessageReceiver)?

@@ -48,7 +48,7 @@ extension Simulation {
 
     /// Checks that a document is as the only machine that writes it has made it, since nobody else has a say.
     ///
-    /// - Parameter body: nil where the document is deleted or not there.
+    /// - Parameter body: nil if the document is deleted or not there.
     func checkBranches(_ id: DocumentID, _ body: [UInt8]?) {
         guard let answered = record.answeredBranches[id], let made = record.branches[id], record.everRenewed.isEmpty else { return }
         let mark = body.flatMap { Edits($0).all.first } ?? ""

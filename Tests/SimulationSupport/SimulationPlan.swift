@@ -28,7 +28,7 @@ package struct SimulationPlan: Sendable {
     fileprivate var wantsDamage = false
     /// In the middle of a burst, the connections of its machine break.
     package var cutsBursts = false
-    /// Listeners bind their peers to a channel, and documents come and go there.
+    /// Listeners bind their peers to a channel, which documents enter and leave.
     package var hasChannels = false
     /// Conflicts are resolved by combining the edits of both sides; otherwise the default rule decides.
     package var unites = true

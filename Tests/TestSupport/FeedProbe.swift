@@ -33,7 +33,7 @@ package final class FeedProbe: Sendable {
                 var heard: [UInt8] = []
                 while count < times {
                     let part = try feed.connection.socket.receive()
-                    if part.isEmpty { throw SupportError("a feed ended; \(text) came \(count) times") }
+                    if part.isEmpty { throw SupportError("a feed ended after \(text) had come \(count) times") }
                     guard ContinuousClock.now < deadline else { throw SupportError("timed out after \(patience) waiting for this: \(text) comes \(times) times on each of \(feeds.count) feeds") }
                     heard += part
                     while let found = heard.firstRange(of: wanted) {

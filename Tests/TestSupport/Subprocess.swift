@@ -192,7 +192,7 @@ package final class Subprocess: Sendable {
             outputBytes: state.1)
     }
 
-    // MARK: - Below
+    // MARK: - Details
 
     private static func start(
         _ executable: String, _ arguments: [String], _ environment: [String: String], _ folder: String?, _ wanted: Input
@@ -257,7 +257,7 @@ package final class Subprocess: Sendable {
         return Started(pid: child, output: out.read, errors: err.read, input: ours)
     }
 
-    /// POSIX_SPAWN_SETSID, which the C library shows to GNU programs only.
+    /// POSIX_SPAWN_SETSID, which the C library defines for GNU sources only.
     private static let newSession: Int32 = 0x80
     /// TIOCSPTLCK and TIOCGPTN of Linux, which are macros with casts.
     private static let unlockTerminal: UInt = 0x4004_5431

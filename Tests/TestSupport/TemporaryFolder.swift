@@ -41,11 +41,11 @@ package final class TemporaryFolder: Sendable {
     /// The path of something in the folder.
     package func path(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// Writes a file, and the folders above it, and gives its path.
+    /// Writes a file, and the folders above it, and returns its path.
     @discardableResult
     package func write(_ name: String, _ contents: String) throws -> String { try write(name, bytes: Array(contents.utf8)) }
 
-    /// Writes a file, and the folders above it, and gives its path.
+    /// Writes a file, and the folders above it, and returns its path.
     @discardableResult
     package func write(_ name: String, bytes: [UInt8]) throws -> String {
         let file = path(name)
