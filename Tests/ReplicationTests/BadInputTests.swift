@@ -281,7 +281,7 @@ struct BadInputTests {
         let replicator = Replicator(ReplicatorConfiguration(a) { $0.retry = .init(maximumAttempts: 1) }, listener)
         let status = await replicator.run()
         #expect(status.error?.code == code && status.error?.isTransient == isTransient && status.error?.message.contains("because") == true)
-        // The close code tells the peer whether we come back.
+        // The close code tells the peer whether we will reconnect.
         for await peer in listener.peers {
             for await end in peer.end { #expect(end.code == (isTransient ? 4001 : 4002)) }
             break

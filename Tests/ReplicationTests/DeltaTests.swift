@@ -141,7 +141,7 @@ struct DeltaTests {
         #expect(try await b.get("x")?.body.count ?? 0 > 800_000)
     }
 
-    /// Of sixty deltas of one base only one is made into a body, whatever the others contain: they are in conflict with it, as full bodies would be.
+    /// Of sixty deltas with the same base, only one is made into a body: the others, whatever they contain, are in conflict with it, as full bodies would be.
     @Test(arguments: [Subprotocol.generation3, .generation4]) func aDeltaInConflictIsNotMadeIntoABody(_ subprotocol: Subprotocol) async throws {
         let b = try TestDatabase("b")
         let hub = Hub(

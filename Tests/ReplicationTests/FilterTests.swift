@@ -45,7 +45,7 @@ struct FilterTests {
         await replicator.stop()
         #expect(try await exclusions(a).map(\.id.text) == ["doc-0"])
         #expect(try await b.get("doc-0") == nil)
-        // A new run without the filter brings the rest.
+        // A new run without the filter transfers the rest.
         await replicate(a, hub)
         #expect(try await b.contents() == a.contents())
         #expect(try await exclusions(a).isEmpty)

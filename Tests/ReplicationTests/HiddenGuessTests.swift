@@ -81,7 +81,7 @@ struct HiddenGuessTests {
         }
         for number in 0..<HiddenConflicts.limit {
             guard case .conflict? = try await writing.store([write("secret", .edit(of: rev(wrong(number))))]).first else {
-                Issue.record("not a conflict")
+                Issue.record("the edit was not refused as a conflict")
                 return
             }
         }

@@ -152,7 +152,7 @@ struct ChangedListenerFilterTests {
     @Test func peersOfARemovedListenerGetItFromAnotherOne() async throws {
         try await fill()
         let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
-        await pull(replicator, 2, "the listener that goes")
+        await pull(replicator, 2, "the listener that is removed")
         #expect(try await KeptFromPeers.releaseRest(in: b.database, servedBy: ["hub", "other"]) == 0)
         #expect(try await KeptFromPeers.releaseRest(in: b.database, servedBy: ["other"]) == 1)
         let other = Hub(PassiveConfiguration(listener: "other", database: b.database))

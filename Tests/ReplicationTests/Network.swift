@@ -7,7 +7,7 @@ import Replication
 import Synchronization
 import Transport
 
-/// A listener without a socket: connections to it are pairs in memory.
+/// A listener without a socket: its connections are pairs of transports in memory.
 final class Hub: TransportConnector, Sendable {
     /// What goes wrong on the n-th connection, from 0: on the way to the hub, and back.
     typealias Faults = @Sendable (_ connection: Int) -> (InMemoryTransport.Faults, InMemoryTransport.Faults)

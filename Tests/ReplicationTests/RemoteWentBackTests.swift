@@ -27,7 +27,7 @@ struct RemoteWentBackTests {
     }
 
     /// The remote accepts everything and keeps the checkpoint, and has nothing left on the next connection.
-    @Test("a remote that goes back on each connection is connected to at growing intervals, and the number of times is counted")
+    @Test("if a remote goes back on each connection, the replicator reconnects at growing intervals and counts the occurrences")
     func again() async throws {
         let (edge, hub, time) = (try TestDatabase("edge"), ForgetfulHub(), JumpingTime())
         try await edge.fill(0..<20)

@@ -84,7 +84,7 @@ import Testing
         let (function, green) = (hub.function, all("green"))
         let overtaken = try await hub.router.resync { _ in function.become("3", green) }
         #expect(overtaken == nil)
-        // In parts, and what it moves it does not meet again.
+        // It goes through the documents in parts, and does not meet those again that it has moved.
         let parts = Parts()
         let figures = try await hub.router.resync { parts.add($0.looked) }
         #expect(figures?.looked == 450 && figures?.changed == 450 && figures?.changedFirst.count == ResyncFigures.shown)

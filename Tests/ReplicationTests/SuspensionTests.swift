@@ -14,8 +14,8 @@ struct SuspensionTests {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub)
-        #expect(await !replicator.suspend(), "it is stopped")
-        #expect(await !replicator.resume(), "it is stopped")
+        #expect(await !replicator.suspend(), "a stopped replicator cannot be suspended")
+        #expect(await !replicator.resume(), "a stopped replicator cannot be resumed")
         await replicator.start()
         try await a.put("before", "{}")
         try await b.wait { try await $0.count() == 1 }

@@ -211,7 +211,7 @@ struct VersionVectorTests {
         #expect(await propose(trees, #"[["a","3-ff","\#(second)"]]"#)?.contains("409") == true)
     }
 
-    @Test("versions and histories that make no sense are refused one by one, each with a message", arguments: [
+    @Test("versions and histories that make no sense are refused individually, each with a message", arguments: [
         ("18e9000000000005@\(ann)", "18e9000000000006@\(ann)"), ("18e9000000000005@\(ann)", "1-aa,18e9000000000004@\(bob)"), ("0@\(ann)", ""), ("ffffffffff@\(ann)", ""),
         ("8000000000000000@\(ann)", ""), ("18e9000000000005@\(bob)", "5@\(ann)"), ("18e9000000000005@AAAAAAAAAAAAAAAAAAAAAA", ""), ("ffffffffffffffff@\(ann)", ""), ("5@me", ""), ("5@*", ""),
         ("18e9000000000005@\(ann)", "nonsense"), ("18e9000000000005@\(ann)", String(repeating: "18e9000000000001@\(bob),", count: 1_001)), ("@", ""), ("1-aa", "18e9000000000005@\(ann)"),

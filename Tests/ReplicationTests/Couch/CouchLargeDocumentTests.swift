@@ -104,7 +104,7 @@ struct CouchLargeDocumentTests {
         #expect(answer.valueBytes < values)
     }
 
-    @Test("a document is cut out of a response by its bytes")
+    @Test("a large document is cut out of the bytes of a response")
     func bytes() throws {
         let document = "{ \"_id\" : \"a\", \"\\u005frev\":\"1-aa\",\"x\":{\"_id\":[1,\"}\"]} ,\"_other\":1,\"_attachments\":{\"f\":{\"stub\":true}}, \"y\":\"\\\"\" }"
         for answer in ["{\"results\":[{\"id\":\"a\",\"docs\":[{\"ok\":\(document)}]}]}\n", " [ {\"ok\":\(document)} ] "] {

@@ -92,7 +92,7 @@ import Testing
         push.on(.storeChanged(newest: 2))
         push.on(.read(page(outgoing("a", 2, "2-b"))))
         push.on(.read(end(2)))
-        // What changes fast is noted at once: the store must not prune what the peer holds.
+        // For a document that changes fast this is noted at once, because the store must not prune what the peer has.
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@1-a", "again a"])
         push.on(.readAgain([doc("a")], [outgoing("a", 2, "2-b", peer: "1-a")]))
         push.on(.answered(push.list ?? nothing, [.wanted(known: [])]))

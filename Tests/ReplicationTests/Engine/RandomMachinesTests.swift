@@ -44,7 +44,7 @@ import Testing
         var remote: UInt64 = 0
         var here: Set<UInt64> = []
         var offered: [RowResult<OfferedRow>] = []
-        /// How many of a hundred of the peer's revisions find no room here.
+        /// The percentage of the peer's revisions that find no room here.
         var outOfSpace = 0
         /// How far the claims of the pull's checkpoint have been checked.
         var claimed: UInt64 = 0
