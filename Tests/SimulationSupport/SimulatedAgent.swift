@@ -1,6 +1,7 @@
 import Documents
 import DocumentStore
 import Environment
+import Glibc
 import Interfaces
 import Logging
 import Replication
@@ -153,6 +154,14 @@ package final class SimulatedAgent: @unchecked Sendable {
         return limits
     }
 
+    /// Every message, if the trace of one seed is to have them (NIGHTJAR_SIMULATION_WIRE).
+    private var wireLog: WireLog? {
+        guard scheduler.log != nil, getenv("NIGHTJAR_SIMULATION_WIRE") != nil else { return nil }
+        var logger = logger
+        logger.logLevel = .trace
+        return WireLog(network: logger, sync: logger) { false }
+    }
+
     private func replicator(_ index: Int, _ process: Process) -> Replicator {
         let link = changedLinks[index] ?? links[index]
         var configuration = ReplicatorConfiguration(
@@ -162,6 +171,7 @@ package final class SimulatedAgent: @unchecked Sendable {
                     collection: .default, pushFilter: link.pushFilter, pullFilter: link.pullFilter, resolver: link.resolver)
             ],
             limits: limits)
+        configuration.wireLog = wireLog
         let decided = conflictDecided
         configuration.conflictObserver = { decided($0) }
         let connector = SimulatedConnector(network: network, time: time, from: number, to: link.to, isAlive: { process.isAlive })
@@ -176,6 +186,7 @@ package final class SimulatedAgent: @unchecked Sendable {
             listener: "main", database: process.database, principal: principal, pushFilter: listenerPushFilter, pullFilter: listenerPullFilter, syncFunction: syncFunction,
             subprotocol: transport.subprotocol ?? .generation3, limits: limits)
         configuration.kept = process.kept
+        configuration.wireLog = wireLog
         process.nextSession += 1
         let key = process.nextSession
         let counters = ReplicationCounters()

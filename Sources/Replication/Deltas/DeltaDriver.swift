@@ -150,7 +150,7 @@ struct DeltaDriver {
             return false
         }
         link.deltas.refused += 1
-        document.travelsWhole = true
+        (document.travelsWhole, document.mayHaveChanged) = (true, true)
         session.outgoingChecks.send(document, link)
         return true
     }

@@ -25,6 +25,8 @@ struct OutgoingFields: Sendable {
     var isDeleted = false
     /// The blobs that the body names.
     var blobs: [BlobDigest] = []
+    /// The peer has sent a revision of the document since this one was read: it goes out only if it is still the current one.
+    var mayHaveChanged = false
     /// The body's bytes as stored. Opaque to the machines, apart from their number.
     var body: [UInt8] = []
     /// Ancestors, newest first.

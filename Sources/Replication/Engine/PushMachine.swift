@@ -17,6 +17,7 @@ struct PushMachine {
     var acknowledged = AcknowledgedVersions()
     var retry: RetryDelay
     var echoes: EchoMemory
+    var overtaken: OvertakenDocuments
     var fetchedDeletions: FetchedDeletions
     /// For a peer that pulls: documents that were announced to it and that it has not taken.
     var declinedDocuments: DeclinedDocuments
@@ -44,6 +45,7 @@ struct PushMachine {
         lists = OfferedLists(generation: generation)
         ledger = PushLedger(from: position.sequence, settings.limits)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
+        overtaken = OvertakenDocuments(limit: settings.limits.echoMemory)
         fetchedDeletions = FetchedDeletions(limit: settings.limits.echoMemory)
         refused = RefusedRetries(settings.limits)
         ownBlobs = OwnBlobWaits(limit: settings.limits.refusedDocuments)
@@ -125,13 +127,14 @@ struct PushMachine {
 
     /// Does what can be done by now, the last step of a document's way first, so that the steps before find room.
     private mutating func advance(_ actions: inout [PushAction]) {
-        while let document = ledger.sendNext() {
+        while var document = ledger.sendNext() {
             if isGivenUp(document) {
                 actions.append(.withdraw(document))
                 ledger.finish(document.id)
                 continue
             }
             if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
+            document.mayHaveChanged = overtaken.take(document.id)
             actions.append(.send(document))
         }
         offer(&actions)
@@ -144,6 +147,7 @@ struct PushMachine {
             actions.append(.announceCaughtUp)
         }
         guard isDrained else { return }
+        overtaken.removeAll()
         if settings.pulls, isPullComplete, ledger.waiting > 0 {
             // The pull may have brought it before the peer's answer arrived.
             ledger.wakeAwaitingPull()

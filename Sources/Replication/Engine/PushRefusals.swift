@@ -73,7 +73,11 @@ extension PushMachine {
         if !changed.isEmpty { actions.append(.unlist(changed)) }
         if hasKeptBack { actions.append(.unlistSettled(revisions.map(\.0))) }
         for (id, version) in revisions {
-            guard settings.style == .propose else { echoes.add(id, version); continue }
+            guard settings.style == .propose else {
+                echoes.add(id, version)
+                if feed.isReading || nextPage != nil || ledger.phase(of: id) != nil { overtaken.add(id) }
+                continue
+            }
             acknowledged.supersede(id, by: version)
             if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
         }

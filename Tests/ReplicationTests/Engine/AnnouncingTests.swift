@@ -184,6 +184,20 @@ import Testing
         #expect(push.last.map(\.words).contains("offer a@3-c") && push.counts.completed == push.counts.total - 1)
     }
 
+    /// How far the row is when the peer sends a newer revision of the document.
+    @Test(arguments: ["being read", "offered", "not at all"]) func aRowThatThePeerOvertakesIsCheckedBeforeItGoesOut(_ place: String) {
+        var push = PushRun(.announce)
+        push.start()
+        func overtake(_ here: String) { if here == place { push.on(.pulled([(doc("a"), rev("30-z"))])) } }
+        overtake("being read")
+        push.on(.read(page(outgoing("a", 1, "2-b"))))
+        let list = push.list ?? ListID(number: 0)
+        overtake("offered")
+        push.on(.answered(list, [.wanted(known: [])]))
+        guard case .send(let sent)? = push.last.first else { return #expect(Bool(false), "nothing is sent") }
+        #expect(sent.mayHaveChanged == (place == "being read" || place == "offered"))
+    }
+
     @Test func aRevisionIsGivenUpIfTheNextOneDoesNotDescendFromIt() {
         let sent = outgoing("a", 1, "2-b")
         var (other, child) = (outgoing("a", 2, "3-c"), outgoing("a", 2, "3-c"))

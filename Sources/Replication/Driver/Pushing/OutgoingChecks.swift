@@ -8,7 +8,9 @@ struct OutgoingChecks {
 
     /// Sends a revision that the peer wants, if the peer may still have it.
     func send(_ document: OutgoingDocument, _ link: CollectionLink) {
-        guard document.visibility == .visible, session.channelPeer != nil || needsFilterRecheck(document, link) else { return session.deltas.send(document, link) }
+        guard document.visibility == .visible, session.channelPeer != nil || mayHaveChanged(document) || needsFilterRecheck(document, link) else {
+            return session.deltas.send(document, link)
+        }
         link.leaving.append(document)
         checkNext(link)
     }
@@ -18,6 +20,9 @@ struct OutgoingChecks {
         guard let filter = link.pushFilter, !document.isEndOfBranch else { return false }
         return document.judgedBy != filter.version
     }
+
+    /// Whether it may be older than what the peer has made of it. The end of a branch is not the current revision in any case.
+    private func mayHaveChanged(_ document: OutgoingDocument) -> Bool { document.mayHaveChanged && !document.isEndOfBranch }
 
     private func checkNext(_ link: CollectionLink) {
         guard let documents = link.leaving.next() else { return }
@@ -29,9 +34,10 @@ struct OutgoingChecks {
                 guard let row = try transaction.row(collection, document.id, withBody: needsFilterRecheck) else { return .hidden }
                 // If it has changed since, the newer revision decides.
                 if let access, try !transaction.isVisible(collection, document.id, row.revision, to: access) { return .hidden }
-                guard needsFilterRecheck else { return .open }
+                guard needsFilterRecheck || mayHaveChanged(document) else { return .open }
                 // It may have got another name by now.
                 guard try transaction.revision(named: document.version, collection, document.id) == row.revision else { return .changed }
+                guard needsFilterRecheck else { return .open }
                 return .doubted(
                     PolicyDocument(id: document.id, revision: document.version, isDeleted: document.isDeleted, body: row.body ?? []))
             }

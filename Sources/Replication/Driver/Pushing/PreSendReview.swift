@@ -3,7 +3,8 @@ import DocumentStore
 import Interfaces
 
 /// Revisions that the peer wants, checked once more before they are sent: any amount of time may pass between reading the feed and the peer's
-/// request. By then, a peer limited to channels may have lost one, or another push filter may be in force. Checked in order, many at a time.
+/// request. By then, a peer limited to channels may have lost one, another push filter may be in force, or the peer may have sent a newer revision
+/// itself. Checked in order, many at a time.
 struct PreSendReview {
     /// The store's answer for one revision.
     enum Look: Sendable {

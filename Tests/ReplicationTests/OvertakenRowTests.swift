@@ -1,0 +1,35 @@
+import BLIP
+import NIOCore
+import Replication
+import Testing
+
+/// A row of a listener's feed that waits while the peer itself writes the document.
+///
+/// Couchbase Lite keeps 20 generations of a document. After so many saves it would not know its own first revision any more, and take it for the
+/// listener's decision against everything that came after it.
+@Suite(.timeLimit(.minutes(5)))
+struct OvertakenRowTests {
+    @Test func aRevisionThatThePeerHasReplacedMeanwhileIsNotSent() async throws {
+        let database = try TestDatabase("hub")
+        let first = try await database.put("x", "{\"n\":1}")
+        // Offers are answered when the test says so.
+        let peer = try await Peer(Hub(database)) { $0.profile == "changes" ? nil : OutgoingReply() }
+        await peer.begin()
+        #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")])?.error == nil)
+        var requests = peer.requests.makeAsyncIterator()
+        var offer: UInt64?
+        while offer == nil, let request = await requests.next() {
+            if request.profile == "changes", String(buffer: request.body).contains("\"x\"") { offer = request.number }
+        }
+        let properties = [("collection", "0"), ("id", "x"), ("rev", "2-aa"), ("history", "\(first)")]
+        #expect(await peer.ask("rev", properties, "{\"n\":2}")?.error == nil)
+        peer.reply(to: try #require(offer), OutgoingReply(json: "[[]]"))
+        var came: String?
+        while came == nil, let request = await requests.next() {
+            if request.properties["id"] == "x" { came = request.profile }
+        }
+        #expect(came == "norev")
+        #expect(await peer.isAlive())
+        #expect(try await database.body("x") == "{\"n\":2}")
+    }
+}
