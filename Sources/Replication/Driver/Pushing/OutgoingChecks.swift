@@ -27,14 +27,14 @@ struct OutgoingChecks {
     private func checkNext(_ link: CollectionLink) {
         guard let documents = link.leaving.next() else { return }
         let (slot, generation, collection, peer) = (link.slot, link.generation, link.collection, session.channelPeer)
-        let questions = documents.map { (document: $0, needsFilterRecheck: needsFilterRecheck($0, link)) }
+        let questions = documents.map { (document: $0, needsFilterRecheck: needsFilterRecheck($0, link), mayHaveChanged: mayHaveChanged($0)) }
         session.read { transaction in
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
-            return try questions.map { document, needsFilterRecheck -> PreSendReview.Look in
+            return try questions.map { document, needsFilterRecheck, mayHaveChanged -> PreSendReview.Look in
                 guard let row = try transaction.row(collection, document.id, withBody: needsFilterRecheck) else { return .hidden }
                 // If it has changed since, the newer revision decides.
                 if let access, try !transaction.isVisible(collection, document.id, row.revision, to: access) { return .hidden }
-                guard needsFilterRecheck || mayHaveChanged(document) else { return .open }
+                guard needsFilterRecheck || mayHaveChanged else { return .open }
                 // It may have got another name by now.
                 guard try transaction.revision(named: document.version, collection, document.id) == row.revision else { return .changed }
                 guard needsFilterRecheck else { return .open }
