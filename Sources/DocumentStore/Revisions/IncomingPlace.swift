@@ -32,7 +32,10 @@ struct IncomingPlace {
         hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(revision, of: row.revision)
         let ancestor = incoming.history.first { tree.contains($0) }
         descends = ancestor == row.revision || replaced.contains(row.revision)
-        goesOn = row.isDeleted && !row.isConflicted && ancestor.map { tree.isTombstone($0) } == true
+        // A remote of ours that has the tombstone which is current here does not have the other one, and could never be given what goes on from that:
+        // it is a conflict, and its sender decides it once it has pulled the current tombstone.
+        let isShared = conflicts != .store && row.remotes.entries.contains { $0.revision == nil || $0.revision == row.revision }
+        goesOn = row.isDeleted && !row.isConflicted && !isShared && ancestor.map { tree.isTombstone($0) } == true
         // What a passive side accepts without a resolver, it accepts with one as well.
         let isRecreated = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !incoming.isDeleted)
         fits = descends || goesOn || isRecreated || incoming.isDeleted && ancestor.map { tree.isLeaf($0) } == true
