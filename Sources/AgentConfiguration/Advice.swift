@@ -11,6 +11,13 @@ extension AgentSettings {
                     message: "it has no database, no listener and no replicator, like an empty file: an agent would do nothing with it; write databases: {} if this "
                         + "is intended"))
         }
+        let unread = Paths.resolve("nightjar.yaml", in: folder)
+        if file == nil, Paths.isFile(unread) {
+            advice.append(
+                ConfigurationProblem(
+                    file: "", line: 0, column: 0,
+                    message: "\(unread) is there and is not used, since no file was named: name it with --config, or move it away if the built-in default is intended"))
+        }
         if let admin, !Address.isLoopback(admin.address.value) {
             advice.append(
                 ConfigurationProblem(

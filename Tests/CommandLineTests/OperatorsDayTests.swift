@@ -102,6 +102,19 @@ import Testing
         let folder = try TemporaryFolder()
         let none = try await Subprocess.run(try NightjarExecutable.path(), ["check"], folder: folder.path)
         #expect(none.status == 0 && none.output.contains("no file was named: this is the built-in default, database main in "), "\(none)")
+        #expect(none.errors.isEmpty, "\(none)")
+    }
+
+    @Test func aFileThatWasMeantAndNotNamedIsPointedOut() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("nightjar.yaml", Configuration.plain)
+        let words = "nightjar.yaml is there and is not used, since no file was named: name it with --config"
+        let check = try await Subprocess.run(try NightjarExecutable.path(), ["check"], folder: folder.path)
+        #expect(check.status == 0 && check.errors.hasPrefix("warning: ") && check.errors.contains(words), "\(check)")
+        let doctor = try await Subprocess.run(try NightjarExecutable.path(), ["doctor", "--quick", "--offline"], folder: folder.path)
+        #expect(doctor.output.contains(words), "\(doctor)")
+        let named = try await Subprocess.run(try NightjarExecutable.path(), ["check", "--config", "nightjar.yaml"], folder: folder.path)
+        #expect(named.status == 0 && !named.errors.contains(words), "\(named)")
     }
 
     @Test func theWordsOfStatusAreExplained() async throws {

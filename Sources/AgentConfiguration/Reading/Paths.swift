@@ -27,6 +27,11 @@ enum Paths {
         return String(cString: buffer)
     }
 
+    static func isFile(_ path: String) -> Bool {
+        var information = stat()
+        return stat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFREG
+    }
+
     static func isFolder(_ path: String) -> Bool {
         var information = stat()
         return stat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFDIR

@@ -10,7 +10,7 @@ struct RunCommand: AsyncParsableCommand {
             SIGTERM and SIGINT stop it cleanly, within five seconds; one that has not stopped after \(ProcessSignals.longestStop) s \
             ends itself with status \(ProcessSignals.exitStatus). SIGHUP reads the configuration again. Without --config it runs an embedded \
             default: data in ./nightjar-data, plugins in ./plugins if there is such a folder, the database main, and a \
-            listener on 127.0.0.1:4984.
+            listener on 127.0.0.1:4984. It does not read a ./nightjar.yaml then, and warns if there is one.
             """)
 
     @OptionGroup var location: ConfigurationOptions
