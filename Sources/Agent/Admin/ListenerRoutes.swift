@@ -37,7 +37,11 @@ struct ListenerRoutes: Sendable {
             },
             .post("api/listeners/:name/disconnect/:who") { request in
                 let (listener, who) = (try listener(request), try request.parameters.require("who"))
-                return Answer.json(JSONOutput.object(["disconnected": JSONOutput.number(await listener.disconnect(who))]))
+                let count = await listener.disconnect(who)
+                guard count > 0 else {
+                    throw AgentError(.notFound, "no peer of listener \(listener.settings.name.value) is connected as user or from address \"\(who)\"")
+                }
+                return Answer.json(JSONOutput.object(["disconnected": JSONOutput.number(count)]))
             },
             .post("api/listeners/:name/revoke/:user") { request in
                 let (listener, user) = (try listener(request), try request.parameters.require("user"))

@@ -117,6 +117,11 @@ struct DisconnectedUserTests {
         try await eventually("nobody is there") { try await agent.listener("edge")["connections"]?.asInt64 == 0 }
         let none = try await agent.command("disconnect", "ada")
         #expect(none.status == 1 && none.errors.contains("no peer is connected"), "\(none)")
+        let there = try await agent.command("listener", "edge", "disconnect", "ada")
+        #expect(there.status == 1 && there.errors.contains("no peer of listener edge is connected as user or from address \"ada\""), "\(there)")
+        // A user without a session or connection has nothing to revoke, and that is what was wanted.
+        let revoked = try await agent.command("listener", "edge", "revoke", "ada")
+        #expect(revoked.status == 0 && revoked.output == "ada: 0 sessions and 0 connections ended\n", "\(revoked)")
         #expect(try await agent.stop().status == 0)
     }
 }
