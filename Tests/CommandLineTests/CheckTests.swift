@@ -115,6 +115,7 @@ import Testing
             "7:28", "pull_filter"
         ),
         ("data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n", "4:5", "authenticator: none"),
+        ("data: data\nplugins: absent\n", "2:10", "the plugins folder "), ("data: data\nfleet: { accept: [ config ] }\n", "2:20", "expected plugins, found \"config\""),
         ("data: [ unfinished\n", "2:1", ""),
     ])
     func problemsAreShownWhereTheyAre(_ text: String, _ position: String, _ words: String) async throws {

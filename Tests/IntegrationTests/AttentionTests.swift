@@ -98,7 +98,7 @@ struct AttentionTests {
         #expect(try await agent.process.wait().status == 0)
         try agent.folder.write("go", "")
         let outcome = try await command.wait()
-        let words = "the import ended after line 1000: 1000 saved, 0 unchanged, 0 conflicts, 0 failed; go on with line 1001"
+        let words = "the agent or its listener is stopping; the import ended after line 1000: 1000 saved, 0 unchanged, 0 conflicts, 0 failed; go on with line 1001"
         #expect(outcome.status == 1 && outcome.errors.contains(words), "\(outcome)")
     }
 }

@@ -63,7 +63,10 @@ package enum ConfigurationCheck {
             let names = Set(check.plugins.map(\.name) + check.problems.map { pluginName($0.file) })
             report.advice = (settings.advice(plugins: names) + lists).map(\.description) + leftOut(settings)
         }
-        report.problems += check.problems.map(\.description)
+        report.problems += check.problems.map { problem in
+            guard problem.file.isEmpty, let place = settings.plugins?.position else { return problem.description }
+            return ConfigurationProblem(at: place, "\(problem)").description
+        }
         for problem in check.problems where problem.isOfSignature {
             report.mends[problem.description] = problem.plugin.map { PluginSeal.remedy($0, file: problem.file) }
         }
@@ -81,7 +84,9 @@ package enum ConfigurationCheck {
                 if !places.contains(Place(problem)) { report.problems.append(problem.description) }
             }
         }
-        report.advice += standIns(settings, check)
+        let standing = standIns(settings, check)
+        report.advice += standing
+        for line in standing { report.mends[line] = "fix the plugin's file, which ends this" }
         return report
     }
 

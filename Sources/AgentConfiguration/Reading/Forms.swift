@@ -182,7 +182,7 @@ extension Form where Value: RawRepresentable & CaseIterable, Value.RawValue == S
     /// - Parameter others: the words that other programs use, for users who know those.
     static func words(called others: [String: Value] = [:]) -> Form<Value> {
         let words = Value.allCases.map(\.rawValue)
-        let expected = words.count == 2 ? words.joined(separator: " or ") : "one of " + words.joined(separator: ", ")
+        let expected = words.count < 3 ? words.joined(separator: " or ") : "one of " + words.joined(separator: ", ")
         return Form<Value>(
             shape: .choice(words), expected: expected,
             read: { node, reading in

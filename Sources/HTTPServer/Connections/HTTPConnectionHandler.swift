@@ -59,7 +59,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             isDraining = true
             if case .idle = phase { context.close(promise: nil) }
             guard case .exchange(let exchange) = phase, !exchange.isComplete else { return }
-            if !exchange.endBody(HTTPError(503, "the listener is stopping")) { fail(exchange, 503, "the listener is stopping") }
+            if !exchange.endBody(HTTPError(503, "the agent or its listener is stopping")) { fail(exchange, 503, "the agent or its listener is stopping") }
         case Order.leave:
             context.close(promise: nil)
         default:
@@ -292,7 +292,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private func take(_ upgrade: ProtocolUpgrade, _ exchange: Exchange, _ context: ChannelHandlerContext) {
         guard exchange.isComplete, !exchange.hasBody, !isDraining else {
             upgrade.abandoned()
-            return isDraining ? refuse(503, "the listener is stopping") : refuse(400, "an upgrade request has no body")
+            return isDraining ? refuse(503, "the agent or its listener is stopping") : refuse(400, "an upgrade request has no body")
         }
         let channel = context.channel
         let pipeline = channel.pipeline.syncOperations

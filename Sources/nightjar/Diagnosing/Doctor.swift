@@ -39,7 +39,7 @@ struct Doctor: Sendable {
             return [Finding("configuration", .wrong, "\(error)", mend: other ?? "nightjar check")]
         }
         var findings = report.problems.map { Finding("configuration", .wrong, $0, mend: report.mends[$0] ?? other ?? "fix it there, then nightjar check and nightjar reload") }
-        findings += report.advice.map { Finding("configuration", .warning, $0, mend: "is that meant?") }
+        findings += report.advice.map { Finding("configuration", .warning, $0, mend: report.mends[$0] ?? "correct it, unless it is meant") }
         findings += report.exposed.map { error -> Finding in
             let advice = error.advice.hasPrefix("run: ") ? String(error.advice.dropFirst(5)) : error.advice
             return Finding("configuration", .warning, "\(error.path): \(error.reason)", mend: advice)
