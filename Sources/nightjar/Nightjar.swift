@@ -18,4 +18,12 @@ struct Nightjar: AsyncParsableCommand {
             ReplicateCommand.self, ReplicatorCommand.self, ListenerCommand.self, DisconnectCommand.self, DiscoverCommand.self, PinCommand.self, PipeCommand.self, PluginCommand.self, ConflictsCommand.self, IdentityCommand.self,
             FleetCommand.self, UserCommand.self, PasswordCommand.self, ConfigCommand.self, ManualCommand.self,
         ])
+
+    static func main() async {
+        if let refusal = UnknownCommand.refusal(Array(CommandLine.arguments.dropFirst()), of: Self.self) {
+            Output.errorLine("Error: \(refusal)")
+            exit(withError: ExitCode.validationFailure)
+        }
+        await main(nil)
+    }
 }

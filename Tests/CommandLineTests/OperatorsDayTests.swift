@@ -117,6 +117,26 @@ import Testing
         #expect(named.status == 0 && !named.errors.contains(words), "\(named)")
     }
 
+    @Test("a misspelt command is named, not the first option behind it", arguments: [
+        (["statsu", "--config", "nightjar.yaml"], "there is no command \"nightjar statsu\"; did you mean \"status\"?\n  See 'nightjar --help'"),
+        (["doc", "gett", "main", "x", "--data", "data"], "there is no command \"nightjar doc gett\"; did you mean \"get\"?\n  See 'nightjar doc --help'"),
+        (["identity", "frobnicate"], "there is no command \"nightjar identity frobnicate\"; there are: create, switch"),
+        (["help", "statsu"], "there is no command \"nightjar statsu\""),
+    ])
+    func unknownCommand(_ arguments: [String], _ words: String) async throws {
+        let folder = try TemporaryFolder()
+        let outcome = try await Subprocess.run(try NightjarExecutable.path(), arguments, folder: folder.path)
+        #expect(outcome.status == 64 && outcome.output.isEmpty && outcome.errors.hasPrefix("Error: \(words)"), "\(outcome)")
+    }
+
+    @Test("what names a command, or the help of one, is left to the parser", arguments: [
+        ["help"], ["help", "doc", "get"], ["--help"], ["doc", "--help"], ["doc", "help"], ["user", "rm", "--help"], ["--version"], ["identity"],
+    ])
+    func knownCommand(_ arguments: [String]) async throws {
+        let outcome = try await Subprocess.run(try NightjarExecutable.path(), arguments)
+        #expect(!outcome.errors.contains("there is no command"), "\(outcome)")
+    }
+
     @Test func theWordsOfStatusAreExplained() async throws {
         for word in ["stopped", "offline", "connecting", "idle", "busy", "suspended", "waiting", "listening"] {
             let outcome = try await NightjarExecutable.run("explain", word)
