@@ -174,6 +174,7 @@ static int resolve(lua_State *L) {
     give_text(L, c->base_revision, "base_rev");
     give_text(L, c->local_version, "local_version");
     give_text(L, c->remote_version, "remote_version");
+    nj_guard_conflict(L);
     // Kept, so that it is recognised when it is returned.
     int given = base + 1;
     lua_pushvalue(L, -1);

@@ -199,6 +199,7 @@ int nj_unescape(const uint8_t **p, const uint8_t *end, uint8_t out[4]);
 bool nj_push_number(lua_State *L, const uint8_t *p, const uint8_t *end, const uint8_t **after);
 void nj_push_marker(lua_State *L, bool is_array);
 bool nj_is_marked(lua_State *L, int index, bool *is_array); // the table's metatable is a marker
+bool nj_is_conflict(lua_State *L, int index);                // the table is the conflict of a resolver
 
 // sandbox.c, coroutine.c, strings.c, tables.c, library.c, readonly.c
 void nj_build_environment(lua_State *L);
@@ -240,6 +241,6 @@ void nj_reset_layers(nj_state *S);                  // called at the end of a ca
 
 // Registry keys (addresses).
 extern const char nj_key_environment, nj_key_modules, nj_key_array, nj_key_object, nj_key_readonly, nj_key_text,
-    nj_key_original;
+    nj_key_original, nj_key_conflict;
 
 #endif

@@ -178,6 +178,7 @@ static int resolve(lua_State *L) {
         }
         lua_setfield(L, 3, texts[i]);
     }
+    nj_guard_conflict(L);
     nj_push_test_hook(L, S, NJ_HOOK_RESOLVE);
     lua_pushvalue(L, 3);
     nj_push_test_context(L, S, 2, false);

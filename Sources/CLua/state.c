@@ -9,7 +9,7 @@
 #include "calls.h"
 
 const char nj_key_environment = 0, nj_key_modules = 0, nj_key_array = 0, nj_key_object = 0, nj_key_readonly = 0,
-    nj_key_text = 0, nj_key_original = 0;
+    nj_key_text = 0, nj_key_original = 0, nj_key_conflict = 0;
 
 // MARK: Memory
 

@@ -110,6 +110,29 @@ struct HookTests {
         #expect(try Self.resolve("assert(conflict.local_version == '5@mine') return conflict.remote_version == '7@theirs' and conflict.local_doc", conflict) == .local)
     }
 
+    @Test("resolve: a member that no conflict has is an error, and not nil like a side that is deleted", arguments: [
+        ("if not conflict.remote_docc then return nightjar.delete end", "p.lua:2: conflict has no 'remote_docc'; did you mean 'remote_doc'?"),
+        ("return conflict['there'] or nightjar.delete", "p.lua:2: conflict has no 'there'; it has id, local_doc, remote_doc"),
+        ("setmetatable(conflict, {}) return conflict.there or nightjar.delete", "protected metatable"),
+    ])
+    func misspeltMembers(_ body: String, _ part: String) throws {
+        do {
+            let result = try Self.resolve(body, Self.conflict())
+            Issue.record("\(body) gave \(result)")
+        } catch let failure as LuaFailure {
+            #expect(failure.message.contains(part), "\(failure)")
+        }
+    }
+
+    @Test("resolve: the conflict is otherwise a table like any other", arguments: [
+        "local n = 0 for _ in pairs(conflict) do n = n + 1 end return n > 5 and conflict[1] == nil and conflict.local_version == nil and conflict.remote_doc",
+        "conflict.mine = 1 return conflict.mine == 1 and nightjar.copy(conflict).other == nil and rawget(conflict, 'other') == nil and conflict.remote_doc",
+        "return nightjar.json.encode(conflict):find('remote_doc', 1, true) and conflict.remote_doc",
+    ])
+    func conflictIsATable(_ body: String) throws {
+        #expect(try Self.resolve(body, Self.conflict()) == .remote)
+    }
+
     @Test("resolve: absent sides are nil")
     func absentSides() throws {
         #expect(try Self.resolve("return conflict.local_doc == nil and conflict.base_doc == nil and conflict.base_rev == nil and conflict.remote_doc", Self.conflict(base: nil, local: nil)) == .remote)
