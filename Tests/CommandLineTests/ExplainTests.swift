@@ -22,6 +22,11 @@ struct ExplainTests {
         #expect(outcome.status == 0 && outcome.output.contains("quota"), "\(outcome)")
     }
 
+    @Test func aListenerThatIsNotFoundMayLackAvahi() async throws {
+        let outcome = try await NightjarExecutable.run("explain", "network/2")
+        #expect(outcome.status == 0 && outcome.output.contains("Avahi") && outcome.output.contains("nightjar discover"), "\(outcome)")
+    }
+
     @Test("a refused plugin may be a shadow, or lack its signature", arguments: ["plugin_refused", "plugin_unavailable"])
     func refusedPlugin(_ code: String) async throws {
         let outcome = try await NightjarExecutable.run("explain", code)

@@ -105,6 +105,14 @@ import Testing
         #expect(none.errors.isEmpty, "\(none)")
     }
 
+    @Test func withoutASyncFunctionNothingIsSaidToBeInChannels() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        #expect(try await agent.put("main", "a", "{}").status == 201)
+        let outcome = try await agent.command("doc", "unrouted", "main")
+        #expect(outcome.status == 0 && outcome.output == "no document is unrouted\n", "\(outcome)")
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test func aFileThatWasMeantAndNotNamedIsPointedOut() async throws {
         let folder = try TemporaryFolder()
         try folder.write("nightjar.yaml", Configuration.plain)

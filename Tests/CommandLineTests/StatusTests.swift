@@ -98,6 +98,16 @@ import Testing
         #expect(outcome.errors.contains("no agent") || outcome.errors.contains("the agent on"), "\(outcome)")
     }
 
+    @Test func watchSaysThatTheAgentHasEnded() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        let watch = try Subprocess(
+            try NightjarExecutable.path(), ["status", "--watch", "--json", "--data", agent.folder.path("data")])
+        try await eventually("a status") { watch.output.contains("\n") }
+        agent.process.send(SIGKILL)
+        let outcome = try await watch.wait()
+        #expect(outcome.status == 1 && outcome.errors.contains("data/admin.sock has ended in the meantime"), "\(outcome)")
+    }
+
     @Test func withoutAnAgentTheSocketIsNamed() async throws {
         let folder = try TemporaryFolder()
         for command in [["status"], ["replicator", "list"], ["replicator", "hub", "start"], ["reload"], ["plugin", "reload"]] {

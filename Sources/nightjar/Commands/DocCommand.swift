@@ -156,7 +156,7 @@ struct DocCommand: AsyncParsableCommand {
                         table.withLock { $0.add(["id", "plugin", "version", "error"].map { row[$0]?.asString ?? "-" }) }
                     }
                     table.withLock { table in
-                        if table.isEmpty { Output.line("every document was put into its channels") } else { Output.write(1, table.text) }
+                        if table.isEmpty { Output.line("no document is unrouted") } else { Output.write(1, table.text) }
                     }
                 }
             }

@@ -70,7 +70,9 @@ extension Explanation {
     private static let ofNetwork = [
         Explanation("network/0", "The path of a socket is longer than the system allows.", "Use a shorter path."),
         Explanation("network/1", "The name server did not answer.", "It is retried. Check /etc/resolv.conf and the line: nightjar doctor."),
-        Explanation("network/2", "There is no such host.", "Check the host in target; the name may be known only on another network."),
+        Explanation(
+            "network/2", "There is no such host; or, where target is discover:…, nobody announces such a listener, or this machine's Avahi does not answer.",
+            "Check the host in target; the name may be known only on another network. For discover: nightjar discover shows what is announced, or why nothing is."),
         Explanation("network/3", "No answer in time.", "Check whether the peer is running, and whether a firewall on the way drops packets: nightjar doctor."),
         Explanation("network/4", "The address is not the URL of a database.", "The message says what is wrong with it: write ws://HOST:PORT/DATABASE or wss://… in target."),
         Explanation("network/5", "The peer redirects us from one address to the next without end.", "Check target, or log in to this network if it has a captive portal."),

@@ -147,6 +147,9 @@ struct AgentClient: Sendable {
         }
         do { return try await work() } catch let error as ReplicationError {
             if let broken { throw AgentError(.failed, "the agent on \(socket) is gone, or closed the connection (\(error.message)): \(broken)") }
+            if let reason = LocalSocket.connectError(socket), [ENOENT, ECONNREFUSED].contains(reason) {
+                throw AgentError(.failed, "the agent on \(socket) has ended in the meantime")
+            }
             throw AgentError(.failed, "the agent on \(socket) does not answer as it should: \(error.message)")
         }
     }
