@@ -105,6 +105,17 @@ import Testing
         #expect(none.errors.isEmpty, "\(none)")
     }
 
+    @Test func aNewPluginThatCannotBeWrittenIsNamedAndLeavesNothing() async throws {
+        let folder = try TemporaryFolder()
+        let arguments = ["plugin", "new", "filter", "hot", "--plugins", "plugins"]
+        // No file may grow, as on a full disk.
+        let outcome = try await Subprocess.run(
+            "/bin/sh", ["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", try NightjarExecutable.path()] + arguments, folder: folder.path)
+        #expect(outcome.status == 1 && outcome.errors.contains("plugins/hot.test.lua: cannot write: "), "\(outcome)")
+        let again = try await Subprocess.run(try NightjarExecutable.path(), arguments, folder: folder.path)
+        #expect(again.status == 0 && folder.exists("plugins/hot.lua") && folder.exists("plugins/hot.test.lua"), "\(again)")
+    }
+
     @Test func withoutASyncFunctionNothingIsSaidToBeInChannels() async throws {
         let agent = try await AgentProcess.start(Configuration.plain)
         #expect(try await agent.put("main", "a", "{}").status == 201)

@@ -86,7 +86,7 @@ package enum ConfigurationCheck {
         }
         let standing = standIns(settings, check)
         report.advice += standing
-        for line in standing { report.mends[line] = "fix the plugin's file, which ends this" }
+        for line in standing { report.mends[line] = "fix the plugin's file, or put it back" }
         return report
     }
 

@@ -49,6 +49,10 @@ struct PluginNewCommand: AsyncParsableCommand {
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
         guard file >= 0 else { throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))") }
         defer { close(file) }
-        try Array(text.utf8).withUnsafeBytes { try Output.writeAll(file, $0) }
+        do { try Array(text.utf8).withUnsafeBytes { try Output.writeAll(file, $0) } } catch {
+            // What was begun would be in the way of the next attempt.
+            unlink(path)
+            throw AgentError(.failed, "\(path): \(error)")
+        }
     }
 }
