@@ -116,6 +116,15 @@ import Testing
         #expect(again.status == 0 && folder.exists("plugins/hot.lua") && folder.exists("plugins/hot.test.lua"), "\(again)")
     }
 
+    @Test func aBackupIntoAFolderThatIsThereIsAConflictAndNoFailureOfTheAgent() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        let path = "/api/databases/main/backup?to=\(agent.folder.path("copy"))"
+        #expect(try await agent.admin.post(path).status == 201)
+        let again = try await agent.admin.post(path)
+        #expect(try again.status == 409 && again.json["reason"]?.asString?.hasSuffix("it is there already; choose a new folder") == true, "\(again)")
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test func withoutASyncFunctionNothingIsSaidToBeInChannels() async throws {
         let agent = try await AgentProcess.start(Configuration.plain)
         #expect(try await agent.put("main", "a", "{}").status == 201)

@@ -30,7 +30,9 @@ struct CareRoutes: Sendable {
 
     /// This process makes the folder, not the caller: an error says whose permission is missing.
     private static func backUp(_ database: Database, to folder: String) async throws -> BackupFacts {
-        do { return try await database.backUp(to: folder) } catch StoreError.folder(let path, let number, let detail)
+        do { return try await database.backUp(to: folder) } catch StoreError.folder(let path, EEXIST, let detail) {
+            throw AgentError(.conflict, "cannot use folder \(path): \(detail)")
+        } catch StoreError.folder(let path, let number, let detail)
             where [EACCES, EPERM, EROFS].contains(number)
         {
             let above = folder.split(separator: "/").dropLast().joined(separator: "/")
