@@ -316,8 +316,8 @@ public struct BLIPConnection: ~Copyable, Sendable {
         return frame
     }
 
-    /// The connection is gone. Returns, in sending order, all tokens that will never get a reply, and drops everything queued. The connection is
-    /// unusable afterwards.
+    /// The connection is gone. Returns, in sending order, all tokens that will never get a reply, and drops everything that it holds: its owner may have
+    /// to wait for the end of the transport. The connection is unusable afterwards.
     public mutating func fail() -> [RequestToken] {
         isFailed = true
         var tokens: [RequestToken] = Array(awaited.values)
@@ -344,7 +344,8 @@ public struct BLIPConnection: ~Copyable, Sendable {
         queuedReplyBytes = 0
         queuedRequests = 0
         queuedTokens = 0
-        (inflatedScratch, plainScratch) = (ByteBuffer(), ByteBuffer())
+        trim()
+        inflater = Inflater()
         tokens.sort { $0.serial < $1.serial }
         return tokens
     }

@@ -32,6 +32,16 @@ struct AccountingTests {
         #expect((70_000..<90_000).contains(small.a.bufferedBytes), "\(small.a.bufferedBytes)")
     }
 
+    /// Its owner may have to wait for the peer's CLOSE: by then nobody counts what it holds.
+    @Test func aConnectionThatHasFailedHoldsNothing() throws {
+        let pair = Pair()
+        pair.a.send(compressed())
+        _ = try pair.settle()
+        #expect(pair.a.bufferedBytes > 0 && pair.b.bufferedBytes > 0)
+        _ = (pair.a.fail(), pair.b.fail())
+        #expect(pair.a.bufferedBytes == 0 && pair.b.bufferedBytes == 0)
+    }
+
     /// A peer that never acknowledges leaves the ends of as many replies as it likes.
     @Test func whatIsLeftOfAMessageDoesNotKeepWhatWasSent() throws {
         let pair = Pair()
