@@ -54,23 +54,28 @@ package final class AnswerMemory: Sendable {
         private let memory: AnswerMemory
         fileprivate let origin: String
         private let parts = Mutex(Parts())
-        private let cut: @Sendable () -> Void
+        private let end: @Sendable () -> Void
+        private let isCut = Mutex(false)
+        /// Nothing is being read for it, and its client has read everything: a feed that waits for changes. Apart from the parts, because the budget
+        /// ends other answers while these are locked.
+        private let isQuiet = Mutex(false)
 
         init(_ memory: AnswerMemory, of origin: String, cut: @escaping @Sendable () -> Void) {
-            let isCut = Mutex(false)
-            (self.memory, self.origin) = (memory, origin)
-            // The holdings and the budget may both find that it has to go.
-            self.cut = { [told = memory.told] in
-                guard isCut.withLock({ isCut in
-                    defer { isCut = true }
-                    return !isCut
-                }) else { return }
-                told(.cut, origin)
-                cut()
-            }
+            (self.memory, self.origin, end) = (memory, origin, cut)
         }
 
         deinit { memory.forget(ObjectIdentifier(self)) }
+
+        /// The holdings and the budget may both find that it has to go.
+        private func cut() {
+            guard isCut.withLock({ isCut in
+                defer { isCut = true }
+                return !isCut
+            }) else { return }
+            // The client of a quiet one has left nothing unread.
+            if !isQuiet.withLock({ $0 }) { memory.told(.cut, origin) }
+            end()
+        }
 
         /// Reads at most the given number of bytes; `read` returns the actual number.
         ///
@@ -124,9 +129,11 @@ package final class AnswerMemory: Sendable {
         /// From now on the answer holds this many bytes.
         ///
         /// - Parameter isOwed: whether they are released when the client reads.
-        func hold(_ bytes: Int, isOwed: Bool = true) {
+        /// - Parameter isQuiet: whether the answer only waits for changes, so that ending it loses no work.
+        func hold(_ bytes: Int, isOwed: Bool = true, isQuiet isQuietNow: Bool = false) {
             // A document larger than the budget is still read, alone.
             let bytes = min(bytes, memory.budget.limit / 2)
+            isQuiet.withLock { $0 = isQuietNow }
             change { ($0.page, $0.owed) = (bytes, isOwed ? bytes : 0) }
         }
 
@@ -146,14 +153,14 @@ package final class AnswerMemory: Sendable {
                 if parts.share == nil {
                     // Most answers are this small, and not worth counting.
                     guard bytes > CouchLimits.smallAnswer else { return nil }
-                    parts.share = memory.budget.share { [cut] standing in if standing == .evicted { cut() } }
+                    parts.share = memory.budget.share { [weak self] standing in if standing == .evicted { self?.cut() } }
                 }
-                if parts.share?.hold(bytes, owedByPeer: owed) == .evicted { cut() }
+                if parts.share?.hold(bytes, owedByPeer: owed, isQuiet: isQuiet.withLock { $0 }) == .evicted { cut() }
                 return (bytes, owed, parts.question)
             }
             guard let (bytes, owed, question) = held else { return }
             let now = memory.time.monotonicNanoseconds()
-            let new = AnswerHoldings.Held(origin: origin, bytes: bytes, owed: owed, question: question, cut: cut)
+            let new = AnswerHoldings.Held(origin: origin, bytes: bytes, owed: owed, question: question, cut: { [weak self] in self?.cut() })
             memory.holdings.withLock { $0.note(ObjectIdentifier(self), new, now) }
         }
     }

@@ -4,7 +4,8 @@ import Synchronization
 /// bodies of requests.
 ///
 /// Back-pressure comes first: above three quarters of the budget, connections that hold more than their fair share are asked to take no more. If the
-/// budget is used up nevertheless, the connection is evicted whose peer has made us hold the most for the longest time without progress.
+/// budget is used up nevertheless, the connection is evicted whose peer has made us hold the most for the longest time without progress. If most of it
+/// is held for quiet peers, evicting those that owe something would not help, and one of the quiet ones goes.
 public final class MemoryBudget: Sendable {
     /// The standing of a connection in the budget.
     public enum Standing: Sendable, Equatable {
@@ -23,6 +24,8 @@ public final class MemoryBudget: Sendable {
         /// The average time since when it is owed, in nanoseconds: each payment by the peer makes the rest younger, and so does an addition. The debt
         /// of a slow reader does not age, while that of a peer that reads nothing does.
         var owesSince: UInt64 = 0
+        /// Since when the connection has been quiet, in monotonic nanoseconds; nil while it is not, or holds little.
+        var quietSince: UInt64?
         var isCrowded = false
         var isEvicted = false
         /// The part that the connection releases on request.
@@ -73,6 +76,9 @@ public final class MemoryBudget: Sendable {
         fileprivate var crowded: Set<Int> = []
         /// Connections whose peers owe a significant amount: the candidates for eviction.
         fileprivate var debtors: Set<Int> = []
+        /// Connections that hold much although nothing happens on them, and what they hold together.
+        fileprivate var quiet: Set<Int> = []
+        fileprivate var quietBytes = 0
         /// Connections with something to spare that have not been asked for it.
         fileprivate var spares: Set<Int> = []
         /// What the connections that were asked will release.
@@ -138,7 +144,10 @@ public final class MemoryBudget: Sendable {
     /// A smaller debt does not count.
     fileprivate static let smallDebt = 2 << 10
 
-    private func set(_ number: Int, _ bytes: Int, owedByPeer: Int, spare: Int) -> Standing {
+    /// A quiet connection with less than this is not worth ending: a new one in its place would hold almost as much.
+    private static let smallestQuiet = 48 << 10
+
+    private func set(_ number: Int, _ bytes: Int, owedByPeer: Int, spare: Int, isQuiet: Bool) -> Standing {
         let now = time.monotonicNanoseconds()
         let (standing, calls, trims) = state.withLock { state -> (Standing, [Call], [@Sendable () -> Void]) in
             guard var holding = state.holdings[number], !holding.isEvicted else { return (.evicted, [], []) }
@@ -152,7 +161,15 @@ public final class MemoryBudget: Sendable {
             if spare > 0, !holding.wasAsked { state.spares.insert(number) } else { state.spares.remove(number) }
             state.holders += (bytes > 0 ? 1 : 0) - (holding.bytes > 0 ? 1 : 0)
             holding.owe(owedByPeer, now)
+            if holding.quietSince != nil { state.quietBytes -= holding.bytes }
             holding.bytes = bytes
+            holding.quietSince = isQuiet && bytes >= Self.smallestQuiet ? holding.quietSince ?? now : nil
+            if holding.quietSince != nil {
+                state.quietBytes += bytes
+                state.quiet.insert(number)
+            } else {
+                state.quiet.remove(number)
+            }
             if owedByPeer >= Self.smallDebt { state.debtors.insert(number) } else { state.debtors.remove(number) }
             let fair = max(Self.smallestShare, most / max(1, state.holders))
             // At half of its share, since what is being read for it comes on top.
@@ -213,14 +230,12 @@ public final class MemoryBudget: Sendable {
         for (call, standing) in calls { call(standing) }
     }
 
-    /// Evicts the largest debtors, until the budget is kept with `room` to spare.
+    /// Evicts the largest debtors, until the budget is kept with `room` to spare. Without that, quiet connections are evicted instead if they use up the
+    /// budget: otherwise whoever has something to transfer would be evicted, one after the other, for as long as the quiet ones stay.
     private func evict(_ state: inout State, _ now: UInt64, for room: Int = 0, _ calls: inout [Call]) {
         while state.used + room - state.promised - state.leaving > most(state) {
-            // Only debtors are examined: otherwise, when many honest connections use up the budget, each call would examine all of them.
-            let weights = state.debtors.map { (number: $0, weight: state.holdings[$0]?.weight(now) ?? 0) }
-            let most = weights.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
-            guard let most, most.weight > 0, let holding = state.holdings[most.number] else { return }
-            let number = most.number
+            let excess = state.used - state.promised - state.leaving - most(state)
+            guard let number = (room == 0 ? quietest(state, excess) : nil) ?? largestDebtor(state, now), let holding = state.holdings[number] else { return }
             // Its memory remains in use until it has ended: if others took its place at once, both would be in memory.
             state.withdraw(holding, number)
             state.leaving += holding.bytes
@@ -230,6 +245,23 @@ public final class MemoryBudget: Sendable {
             state.holdings[number]?.isEvicted = true
             calls.append((holding.changed, .evicted))
         }
+    }
+
+    private func largestDebtor(_ state: State, _ now: UInt64) -> Int? {
+        // Only debtors are examined: otherwise, when many honest connections use up the budget, each call would examine all of them.
+        let weights = state.debtors.map { (number: $0, weight: state.holdings[$0]?.weight(now) ?? 0) }
+        let most = weights.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
+        return most.flatMap { $0.weight > 0 ? $0.number : nil }
+    }
+
+    /// The quiet connection that holds the most, and of several the one that has been quiet for the longest. Nil if the debtors owe what is too much, or if
+    /// the quiet ones hold no more than half of the budget: then it is used up by work in progress, which ends.
+    private func quietest(_ state: State, _ excess: Int) -> Int? {
+        guard state.quietBytes > limit / 2, excess > state.debtors.reduce(0, { $0 + (state.holdings[$1]?.owedByPeer ?? 0) }) else { return nil }
+        let quiet = state.quiet.compactMap { number in
+            state.holdings[number].map { (number: number, bytes: $0.bytes, since: $0.quietSince ?? .max) }
+        }
+        return quiet.max { ($0.bytes, $1.since, $1.number) < ($1.bytes, $0.since, $0.number) }?.number
     }
 
     func relieve(_ state: inout State, except number: Int? = nil, _ calls: inout [Call]) {
@@ -283,8 +315,9 @@ public final class MemoryBudget: Sendable {
         ///
         /// - Parameter owedByPeer: the part that only the peer can clear.
         /// - Parameter spare: the part that the connection releases on request.
-        public func hold(_ bytes: Int, owedByPeer: Int, spare: Int = 0) -> Standing {
-            budget.set(number, bytes, owedByPeer: owedByPeer, spare: spare)
+        /// - Parameter isQuiet: no work is in progress on the connection, so that ending it loses none.
+        public func hold(_ bytes: Int, owedByPeer: Int, spare: Int = 0, isQuiet: Bool = false) -> Standing {
+            budget.set(number, bytes, owedByPeer: owedByPeer, spare: spare, isQuiet: isQuiet)
         }
 
         /// The peer has taken this many bytes, although what the connection holds stays the same: what it owes becomes younger.
@@ -315,5 +348,6 @@ extension MemoryBudget.State {
         crowded.remove(number)
         spares.remove(number)
         debtors.remove(number)
+        if quiet.remove(number) != nil { quietBytes -= holding.bytes }
     }
 }

@@ -214,6 +214,21 @@ import Testing
         withExtendedLifetime((slow, third, fourth, fifth)) {}
     }
 
+    @Test("waiting feeds that use up the memory make room for one that has something to read, and their clients are not said to read nothing")
+    func quietFeeds() async throws {
+        let budget = MemoryBudget(limit: 4 << 20)
+        let told = Mutex(0)
+        let memory = AnswerMemory(budget, time: QuickTime()) { _, _ in told.withLock { $0 += 1 } }
+        let cuts = Cuts()
+        let feeds = (0..<64).map { cuts.answer("feed \($0)", memory) }
+        for feed in feeds { feed.hold(64 << 10, isOwed: false, isQuiet: true) }
+        #expect(cuts.all.isEmpty && budget.used == 4 << 20)
+        let active = cuts.answer("active", memory)
+        active.hold(32 << 10)
+        #expect(cuts.all.count == 1 && cuts.all != ["active"] && told.withLock { $0 } == 0, "\(cuts.all)")
+        withExtendedLifetime((feeds, active)) {}
+    }
+
     @Test("large requests do not cut each other off: one for which there is no room comes back later")
     func questions() async throws {
         let time = QuickTime()

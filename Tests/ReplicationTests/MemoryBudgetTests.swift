@@ -134,6 +134,38 @@ import Testing
         #expect(budget.used == 7 * megabyte && !budget.isUsedUp)
     }
 
+    /// Otherwise a crowd of idle peers would keep everybody else from transferring anything.
+    @Test func quietConnectionsThatUseUpTheBudgetMakeRoomForOneThatIsActive() {
+        let budget = budget()
+        let quiet = (0..<9).map { _ in join(budget) }
+        for (share, _) in quiet.prefix(8) {
+            #expect(share.hold(megabyte, owedByPeer: 0, isQuiet: true) == .free || budget.used > 6 * megabyte)
+            clock.go(1)
+        }
+        let (active, toldActive) = join(budget)
+        #expect(active.hold(megabyte / 2, owedByPeer: 4 << 10) != .evicted)
+        // The one that has been quiet for the longest.
+        #expect(quiet[0].1.all.contains(.evicted) && quiet[1...].allSatisfy { !$0.1.all.contains(.evicted) } && !toldActive.all.contains(.evicted))
+        #expect(quiet[0].0.hold(0, owedByPeer: 0) == .evicted)
+        quiet[0].0.giveUp()
+        // One of them has something to do, and another holds more.
+        _ = quiet[1].0.hold(megabyte, owedByPeer: 0)
+        clock.go(1)
+        _ = quiet[8].0.hold(megabyte * 3 / 2, owedByPeer: 0, isQuiet: true)
+        #expect(quiet[8].1.all.contains(.evicted) && quiet[1..<8].allSatisfy { !$0.1.all.contains(.evicted) } && !toldActive.all.contains(.evicted))
+    }
+
+    /// Peers that are idle do not pay for those that make the agent hold much.
+    @Test(arguments: [true, false]) func quietConnectionsStayWhileOthersUseUpTheBudget(_ owesIt: Bool) {
+        let budget = budget()
+        let quiet = (0..<3).map { _ in join(budget) }
+        for (share, _) in quiet { _ = share.hold(megabyte, owedByPeer: 0, isQuiet: true) }
+        clock.go(60)
+        let (busy, toldBusy) = join(budget)
+        _ = busy.hold(6 * megabyte, owedByPeer: owesIt ? 6 * megabyte : 0)
+        #expect(toldBusy.all.contains(.evicted) == owesIt && quiet.allSatisfy { !$0.1.all.contains(.evicted) })
+    }
+
     @Test func aPeerThatFinishesWhatItBeganStartsAfresh() {
         let budget = budget()
         let (steady, toldSteady) = join(budget)

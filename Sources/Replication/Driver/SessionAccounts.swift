@@ -103,7 +103,8 @@ final class SessionAccounts {
         // What was reserved for them is accounted for next: counted twice, even for a moment, it could get a peer evicted that does not owe it.
         session.questions.releaseAnswerReservations()
         rooms = []
-        stand(share?.hold(all, owedByPeer: owedByPeer, spare: session.isBusy ? 0 : session.dialect.spareBytes) ?? .free)
+        let isBusy = session.isBusy
+        stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : session.dialect.spareBytes, isQuiet: session.isPassive && !isBusy) ?? .free)
     }
 
     /// Bytes of bodies read for a peer at once: many only while others have memory for the same amount. To be called when the store begins to read:
