@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// Back-pressure comes first: above three quarters of the budget, connections that hold more than their fair share are asked to take no more. If the
 /// budget is used up nevertheless, the connection is evicted whose peer has made us hold the most for the longest time without progress. If most of it
-/// is held for quiet peers, evicting those that owe something would not help, and one of the quiet ones goes.
+/// is held for quiet peers, and little is owed, one of the quiet ones goes instead.
 public final class MemoryBudget: Sendable {
     /// The standing of a connection in the budget.
     public enum Standing: Sendable, Equatable {
@@ -35,7 +35,7 @@ public final class MemoryBudget: Sendable {
         var trim: @Sendable () -> Void
 
         /// Another thread may have read the clock later and been processed first.
-        private func age(_ now: UInt64) -> UInt64 { now > owesSince ? now - owesSince : 0 }
+        fileprivate func age(_ now: UInt64) -> UInt64 { now > owesSince ? now - owesSince : 0 }
 
         mutating func owe(_ bytes: Int, _ now: UInt64) {
             if min(bytes, owedByPeer) < MemoryBudget.smallDebt {
@@ -234,8 +234,7 @@ public final class MemoryBudget: Sendable {
     /// budget: otherwise whoever has something to transfer would be evicted, one after the other, for as long as the quiet ones stay.
     private func evict(_ state: inout State, _ now: UInt64, for room: Int = 0, _ calls: inout [Call]) {
         while state.used + room - state.promised - state.leaving > most(state) {
-            let excess = state.used - state.promised - state.leaving - most(state)
-            guard let number = (room == 0 ? quietest(state, excess) : nil) ?? largestDebtor(state, now), let holding = state.holdings[number] else { return }
+            guard let number = (room == 0 ? quietest(state, now) : nil) ?? largestDebtor(state, now), let holding = state.holdings[number] else { return }
             // Its memory remains in use until it has ended: if others took its place at once, both would be in memory.
             state.withdraw(holding, number)
             state.leaving += holding.bytes
@@ -254,10 +253,15 @@ public final class MemoryBudget: Sendable {
         return most.flatMap { $0.weight > 0 ? $0.number : nil }
     }
 
-    /// The quiet connection that holds the most, and of several the one that has been quiet for the longest. Nil if the debtors owe what is too much, or if
-    /// the quiet ones hold no more than half of the budget: then it is used up by work in progress, which ends.
-    private func quietest(_ state: State, _ excess: Int) -> Int? {
-        guard state.quietBytes > limit / 2, excess > state.debtors.reduce(0, { $0 + (state.holdings[$1]?.owedByPeer ?? 0) }) else { return nil }
+    /// Nanoseconds after which a debt is older than that of a peer which transfers something.
+    private static let staleDebt: UInt64 = 10_000_000_000
+
+    /// The quiet connection that holds the most, and of several the one that has been quiet for the longest. Nil if the quiet ones hold no more than half
+    /// of the budget, if the debtors owe a quarter of it, or if one of these makes no progress: then others are to blame.
+    private func quietest(_ state: State, _ now: UInt64) -> Int? {
+        guard state.quietBytes > limit / 2 else { return nil }
+        let debtors = state.debtors.compactMap { state.holdings[$0] }
+        guard debtors.reduce(0, { $0 + $1.owedByPeer }) < limit / 4, debtors.allSatisfy({ $0.age(now) < Self.staleDebt }) else { return nil }
         let quiet = state.quiet.compactMap { number in
             state.holdings[number].map { (number: number, bytes: $0.bytes, since: $0.quietSince ?? .max) }
         }

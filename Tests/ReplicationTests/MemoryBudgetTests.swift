@@ -155,6 +155,19 @@ import Testing
         #expect(quiet[8].1.all.contains(.evicted) && quiet[1..<8].allSatisfy { !$0.1.all.contains(.evicted) } && !toldActive.all.contains(.evicted))
     }
 
+    /// It holds less than the quiet ones, and would go on doing so for ever.
+    @Test func aDebtorWithoutProgressGoesBeforeAQuietConnection() {
+        let budget = budget()
+        let quiet = (0..<7).map { _ in join(budget) }
+        for (share, _) in quiet { _ = share.hold(megabyte, owedByPeer: 0, isQuiet: true) }
+        let (stuck, toldStuck) = join(budget)
+        _ = stuck.hold(megabyte, owedByPeer: 4 << 10)
+        clock.go(20)
+        let (active, toldActive) = join(budget)
+        _ = active.hold(megabyte / 2, owedByPeer: 4 << 10)
+        #expect(toldStuck.all.contains(.evicted) && !toldActive.all.contains(.evicted) && quiet.allSatisfy { !$0.1.all.contains(.evicted) })
+    }
+
     /// Peers that are idle do not pay for those that make the agent hold much.
     @Test(arguments: [true, false]) func quietConnectionsStayWhileOthersUseUpTheBudget(_ owesIt: Bool) {
         let budget = budget()
