@@ -134,7 +134,7 @@ final class SessionAccounts {
         switch now {
         case .evicted:
             session.logger.warning(
-                "the connection ends: its peer makes the agent hold most of limits.memory (\(session.memory.limit) bytes), which is used up",
+                "the connection ends: limits.memory (\(session.memory.limit) bytes) is used up, and the agent holds much for this peer, or has held it for long",
                 metadata: ["peer": "\(session.transport.peerDescription)"])
             let message = "the memory for peers (limits.memory) is used up; come back later"
             // Not 1013, after which Couchbase Lite stops permanently.
