@@ -51,14 +51,20 @@ package final class AnswerMemory: Sendable {
             var question = 0
         }
 
+        /// While it waits, nothing is lost if the budget ends it.
+        private enum Standing {
+            case works
+            case waitsForMemory
+            case waitsForChanges
+        }
+
         private let memory: AnswerMemory
         fileprivate let origin: String
         private let parts = Mutex(Parts())
         private let end: @Sendable () -> Void
         private let isCut = Mutex(false)
-        /// Nothing is being read for it, and its client has read everything: a feed that waits for changes. Apart from the parts, because the budget
-        /// ends other answers while these are locked.
-        private let isQuiet = Mutex(false)
+        /// Apart from the parts, because the budget ends other answers while these are locked.
+        private let standing = Mutex(Standing.works)
 
         init(_ memory: AnswerMemory, of origin: String, cut: @escaping @Sendable () -> Void) {
             (self.memory, self.origin, end) = (memory, origin, cut)
@@ -72,8 +78,12 @@ package final class AnswerMemory: Sendable {
                 defer { isCut = true }
                 return !isCut
             }) else { return }
-            // The client of a quiet one has left nothing unread.
-            if !isQuiet.withLock({ $0 }) { memory.told(.cut, origin) }
+            switch standing.withLock({ $0 }) {
+            case .works: memory.told(.cut, origin)
+            case .waitsForMemory: memory.told(.refused, origin)
+            // The client of a feed has left nothing unread.
+            case .waitsForChanges: break
+            }
             end()
         }
 
@@ -129,12 +139,18 @@ package final class AnswerMemory: Sendable {
         /// From now on the answer holds this many bytes.
         ///
         /// - Parameter isOwed: whether they are released when the client reads.
-        /// - Parameter isQuiet: whether the answer only waits for changes, so that ending it loses no work.
-        func hold(_ bytes: Int, isOwed: Bool = true, isQuiet isQuietNow: Bool = false) {
+        /// - Parameter waitsForChanges: whether that is all that the answer does.
+        func hold(_ bytes: Int, isOwed: Bool = true, waitsForChanges: Bool = false) {
             // A document larger than the budget is still read, alone.
             let bytes = min(bytes, memory.budget.limit / 2)
-            isQuiet.withLock { $0 = isQuietNow }
+            standing.withLock { $0 = waitsForChanges ? .waitsForChanges : .works }
             change { ($0.page, $0.owed) = (bytes, isOwed ? bytes : 0) }
+        }
+
+        /// The answer starts or stops waiting for memory.
+        fileprivate func waitForMemory(_ waits: Bool) {
+            standing.withLock { $0 = waits ? .waitsForMemory : .works }
+            if parts.withLock({ $0.share != nil }) { change { _ in } }
         }
 
         /// The client has taken this many bytes of what there is for it to read.
@@ -143,6 +159,8 @@ package final class AnswerMemory: Sendable {
             share.pay(bytes)
             memory.pay(ObjectIdentifier(self), bytes)
         }
+
+        private func isQuiet(_ owed: Int) -> Bool { owed == 0 && standing.withLock { $0 != .works } }
 
         private func change(_ body: (inout Parts) -> Void) {
             let held = parts.withLock { parts -> (bytes: Int, owed: Int, question: Int)? in
@@ -155,7 +173,7 @@ package final class AnswerMemory: Sendable {
                     guard bytes > CouchLimits.smallAnswer else { return nil }
                     parts.share = memory.budget.share { [weak self] standing in if standing == .evicted { self?.cut() } }
                 }
-                if parts.share?.hold(bytes, owedByPeer: owed, isQuiet: isQuiet.withLock { $0 }) == .evicted { cut() }
+                if parts.share?.hold(bytes, owedByPeer: owed, isQuiet: isQuiet(owed)) == .evicted { cut() }
                 return (bytes, owed, parts.question)
             }
             guard let (bytes, owed, question) = held else { return }
@@ -197,7 +215,11 @@ package final class AnswerMemory: Sendable {
     private func begin(_ bytes: Int, orFew: Bool = false, for answer: Answer, besideQuestions: Bool) async throws -> Grant {
         let (key, origin) = (ObjectIdentifier(answer), answer.origin)
         let start = time.monotonicNanoseconds()
-        defer { holdings.withLock { $0.stopWaiting(key) } }
+        var waits = false
+        defer {
+            holdings.withLock { $0.stopWaiting(key) }
+            if waits { answer.waitForMemory(false) }
+        }
         while true {
             await readers.enter()
             if Task.isCancelled {
@@ -225,6 +247,8 @@ package final class AnswerMemory: Sendable {
                     503, "requests and answers that clients have not read leave no room in limits.memory (\(budget.limit) bytes)", headers: ["Retry-After": "5"])
             }
             cutDebtors(for: bytes, of: answer, waited: waited)
+            if !waits { answer.waitForMemory(true) }
+            waits = true
             try await time.sleep(nanoseconds: 50_000_000)
         }
     }

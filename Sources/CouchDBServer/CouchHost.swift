@@ -170,6 +170,7 @@ struct CouchCall: Sendable {
     func jsonObject(_ limit: NamedLimit = CouchCall.listLimit, isOptional: Bool = false, keysMayRepeat: Bool = false) async throws -> JSONObject {
         let bytes = try await json(limit)
         if bytes.isEmpty, isOptional { return JSONObject() }
+        request.body.noteWaiting()
         let object = try await answer.asking(JSONTreeSize.bytes(of: bytes)) {
             do {
                 let value = keysMayRepeat ? try JSONValue(stored: bytes) : try JSONValue(parsing: bytes)

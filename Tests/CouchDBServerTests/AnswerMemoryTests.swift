@@ -221,12 +221,34 @@ import Testing
         let memory = AnswerMemory(budget, time: QuickTime()) { _, _ in told.withLock { $0 += 1 } }
         let cuts = Cuts()
         let feeds = (0..<64).map { cuts.answer("feed \($0)", memory) }
-        for feed in feeds { feed.hold(64 << 10, isOwed: false, isQuiet: true) }
+        for feed in feeds { feed.hold(64 << 10, isOwed: false, waitsForChanges: true) }
         #expect(cuts.all.isEmpty && budget.used == 4 << 20)
         let active = cuts.answer("active", memory)
         active.hold(32 << 10)
         #expect(cuts.all.count == 1 && cuts.all != ["active"] && told.withLock { $0 } == 0, "\(cuts.all)")
         withExtendedLifetime((feeds, active)) {}
+    }
+
+    @Test("requests that wait for memory, and hold most of it, give way to an answer whose client reads")
+    func waitingRequests() async throws {
+        let time = SteppingTime()
+        let budget = MemoryBudget(limit: Self.limit, time: time)
+        let told = Mutex<[String]>([])
+        let memory = AnswerMemory(budget, time: time) { shortage, origin in told.withLock { $0.append("\(shortage) \(origin)") } }
+        let cuts = Cuts()
+        let crowd = (0..<2).map { cuts.answer("waiting \($0)", of: "127.0.0.3", memory) }
+        for each in crowd { each.reserveForRequest(30 << 20) }
+        let reader = cuts.answer("reader", of: "127.0.0.2", memory)
+        reader.hold(1 << 20)
+        await withTaskGroup(of: Void.self) { group in
+            for each in crowd { group.addTask { _ = try? await each.reading(2 << 20) { ((), bytes: 0) } } }
+            while time.sleeps < 4 { await Task.yield() }
+            reader.hold(5 << 20)
+            #expect(cuts.all.count == 1 && cuts.all.first?.hasPrefix("waiting") == true, "\(cuts.all)")
+            #expect(told.withLock { $0 } == ["refused 127.0.0.3"])
+            group.cancelAll()
+        }
+        withExtendedLifetime((crowd, reader)) {}
     }
 
     @Test("large requests do not cut each other off: one for which there is no room comes back later")

@@ -66,7 +66,7 @@ final class ChangesWaiter: Sendable {
     func wait(sign: () async throws -> Void) async throws -> Bool {
         let time = call.host.environment.time
         // Memory of a waiting feed counts as the agent's own, not as owed by the client.
-        call.answer.hold(CouchLimits.feedBytes, isOwed: false, isQuiet: true)
+        call.answer.hold(CouchLimits.feedBytes, isOwed: false, waitsForChanges: true)
         defer { call.answer.hold(0) }
         call.admission.wait(true)
         defer { call.admission.wait(false) }

@@ -13,6 +13,8 @@ final class BodyMemory: Sendable {
         var tools = 0
         /// Whether the client can still release it, by completing or ending its request.
         var isOwed = true
+        /// The request waits for memory, and nothing has been done for it.
+        var isQuiet = false
         /// The number of bytes reported to the listener.
         var counted = 0
     }
@@ -70,6 +72,12 @@ final class BodyMemory: Sendable {
         _ = try? count { ($0.isOwed, $0.tools) = (false, 0) }
     }
 
+    /// The request waits for memory before anything is done with its body: nothing is lost if it has to give way.
+    func noteWaiting() {
+        guard state.withLock({ $0.share != nil }) else { return }
+        _ = try? count { $0.isQuiet = true }
+    }
+
     /// Nobody refers to it any more.
     func relinquish() {
         // Released outside of the lock, because others may be notified.
@@ -85,16 +93,16 @@ final class BodyMemory: Sendable {
 
     /// - Returns: the total.
     private func count(_ change: (inout State) -> Void) throws(HTTPError) -> Int {
-        let (share, held, owed, difference) = state.withLock { state in
+        let (share, held, owed, isQuiet, difference) = state.withLock { state in
             change(&state)
             let held = state.bytes + state.tools
             let share = state.share ?? budget.share { [yieldResources] in if $0 == .evicted { yieldResources() } }
             state.share = share
             defer { state.counted = held }
-            return (share, held, state.isOwed ? held : 0, held - state.counted)
+            return (share, held, state.isOwed ? held : 0, state.isQuiet, held - state.counted)
         }
         table.bodyBytesChange(by: difference)
-        if share.hold(held, owedByPeer: owed) == .evicted { throw refusal }
+        if share.hold(held, owedByPeer: owed, isQuiet: isQuiet) == .evicted { throw refusal }
         return held
     }
 }

@@ -68,6 +68,9 @@ public struct RequestBody: AsyncSequence, Sendable {
     /// The body has been received completely: its memory now depends on us, not on the client.
     package func noteComplete() { memory?.noteComplete() }
 
+    /// The request waits for memory before anything is done with its body: it gives way to those that are being answered.
+    package func noteWaiting() { memory?.noteWaiting() }
+
     /// Nobody refers to the collected body any more: its memory is available to others before the response is sent.
     package func relinquish() { memory?.relinquish() }
 
