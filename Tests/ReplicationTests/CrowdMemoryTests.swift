@@ -313,13 +313,13 @@ struct CrowdMemoryTests {
 
     private func outgoingDocument(_ number: Int) -> OutgoingDocument { OutgoingDocument(sequence: SequenceNumber(number), id: doc("a"), version: rev("1-aa")) }
 
-    /// A transport whose peer takes nothing, not even CLOSE.
+    /// A transport whose peer takes nothing, not even CLOSE; or takes all, and does not answer CLOSE.
     private final class StuckTransport: MessageTransport {
         let inner: InMemoryTransport
-        init(_ inner: InMemoryTransport) { self.inner = inner }
+        let waitingBytes: Int
+        init(_ inner: InMemoryTransport, waitingBytes: Int = 200_000) { (self.inner, self.waitingBytes) = (inner, waitingBytes) }
         var executionContext: any SerialContext { inner.executionContext }
-        var isWritable: Bool { false }
-        var waitingBytes: Int { 200_000 }
+        var isWritable: Bool { waitingBytes == 0 }
         func start(_ receiver: any MessageReceiver) { inner.start(receiver) }
         func write(_ messages: [ByteBuffer]) { inner.write(messages) }
         func setReading(_ enabled: Bool) { inner.setReading(enabled) }
@@ -346,6 +346,23 @@ struct CrowdMemoryTests {
         try await eventually("the connection is dropped") { memory.used == memory.limit }
         others.giveUp()
         #expect(memory.used == 0)
+        client.drop()
+    }
+
+    @Test func anEvictedPeerThatAnswersNoCloseCountsUntilItIsGone() async throws {
+        let database = try TestDatabase("hub")
+        let memory = MemoryBudget(limit: 8 << 20)
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let session = ReplicationSession(
+            transport: StuckTransport(server, waitingBytes: 0), role: .passive(PassiveConfiguration(listener: "hub", database: database.database)),
+            environment: .system, memory: memory, logger: quietLogger())
+        await session.start()
+        session.later { $0.accounts.stand(.evicted) }
+        try await eventually("the session has ended, and the connection has not") { memory.used == 16 << 10 }
+        let others = memory.share { _ in }
+        _ = others.hold(memory.limit, owedByPeer: 0)
+        try await eventually("the connection is dropped") { memory.used == memory.limit }
+        others.giveUp()
         client.drop()
     }
 

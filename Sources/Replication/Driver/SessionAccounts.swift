@@ -24,7 +24,7 @@ final class SessionAccounts {
     var unfinishedBytes = 0
     /// Bytes of long messages being parsed elsewhere.
     private var bytesElsewhere = 0
-    /// Bytes that the socket had not taken when the session ended, counted for as long as the connection exists.
+    /// What is left of the connection when the session has ended, counted for as long as the connection exists.
     private var lingering: MemoryBudget.Share?
     private var isDisconnected = false
     /// Memory of blob names found in revisions whose batch is still being checked, in bytes.
@@ -51,13 +51,15 @@ final class SessionAccounts {
         linger()
     }
 
-    /// Messages that the peer does not read remain here until its CLOSE times out: connections with much of that are evicted first.
+    /// Messages that the peer does not read remain here until its CLOSE times out: connections with much of that are evicted first. So does the
+    /// connection itself: of peers that come back as often as they are evicted, and answer no CLOSE, there would be thousands.
     private func linger() {
         let (transport, unread) = (session.transport, session.transport.waitingBytes)
-        guard !isDisconnected, unread > DriverBounds.negligibleUnreadBytes else { return }
+        let owed = unread + (standing == .evicted ? Self.closingBytes : 0)
+        guard !isDisconnected, owed > DriverBounds.negligibleUnreadBytes else { return }
         let lingering = session.memory.share { [weak transport] in if $0 == .evicted { transport?.drop() } }
         self.lingering = lingering
-        _ = lingering.hold(unread, owedByPeer: unread)
+        _ = lingering.hold(owed, owedByPeer: owed)
     }
 
     func disconnected() {
@@ -80,6 +82,9 @@ final class SessionAccounts {
     /// The cost of an active connection beyond what it holds for its peer: socket buffers, tables, allocator overhead. Measured with 1,000 of them
     /// (`nightjar-bench hostile`).
     private static let baseBytes = 32 << 10
+
+    /// What is left of an evicted connection until its peer answers CLOSE: the socket's buffer and tables.
+    private static let closingBytes = 16 << 10
 
     /// Reports what is held for the peer, and acts on the resulting standing.
     func settleAccounts() {
