@@ -26,6 +26,8 @@ public final class MemoryBudget: Sendable {
         var owesSince: UInt64 = 0
         /// Since when the connection has been quiet, in monotonic nanoseconds; nil while it is not, or holds little.
         var quietSince: UInt64?
+        /// What it then holds, apart from what it can spare.
+        var quietBytes = 0
         var isCrowded = false
         var isEvicted = false
         /// The part that the connection releases on request.
@@ -161,15 +163,12 @@ public final class MemoryBudget: Sendable {
             if spare > 0, !holding.wasAsked { state.spares.insert(number) } else { state.spares.remove(number) }
             state.holders += (bytes > 0 ? 1 : 0) - (holding.bytes > 0 ? 1 : 0)
             holding.owe(owedByPeer, now)
-            if holding.quietSince != nil { state.quietBytes -= holding.bytes }
             holding.bytes = bytes
-            holding.quietSince = isQuiet && bytes >= Self.smallestQuiet ? holding.quietSince ?? now : nil
-            if holding.quietSince != nil {
-                state.quietBytes += bytes
-                state.quiet.insert(number)
-            } else {
-                state.quiet.remove(number)
-            }
+            let isQuiet = isQuiet && bytes - spare >= Self.smallestQuiet
+            let quietBytes = isQuiet ? bytes - spare : 0
+            state.quietBytes += quietBytes - holding.quietBytes
+            (holding.quietBytes, holding.quietSince) = (quietBytes, isQuiet ? holding.quietSince ?? now : nil)
+            if isQuiet { state.quiet.insert(number) } else { state.quiet.remove(number) }
             if owedByPeer >= Self.smallDebt { state.debtors.insert(number) } else { state.debtors.remove(number) }
             let fair = max(Self.smallestShare, most / max(1, state.holders))
             // At half of its share, since what is being read for it comes on top.
@@ -263,7 +262,7 @@ public final class MemoryBudget: Sendable {
         let debtors = state.debtors.compactMap { state.holdings[$0] }
         guard debtors.reduce(0, { $0 + $1.owedByPeer }) < limit / 4, debtors.allSatisfy({ $0.age(now) < Self.staleDebt }) else { return nil }
         let quiet = state.quiet.compactMap { number in
-            state.holdings[number].map { (number: number, bytes: $0.bytes, since: $0.quietSince ?? .max) }
+            state.holdings[number].map { (number: number, bytes: $0.quietBytes, since: $0.quietSince ?? .max) }
         }
         return quiet.max { ($0.bytes, $1.since, $1.number) < ($1.bytes, $0.since, $0.number) }?.number
     }
@@ -352,6 +351,6 @@ extension MemoryBudget.State {
         crowded.remove(number)
         spares.remove(number)
         debtors.remove(number)
-        if quiet.remove(number) != nil { quietBytes -= holding.bytes }
+        if quiet.remove(number) != nil { quietBytes -= holding.quietBytes }
     }
 }
