@@ -26,7 +26,7 @@
 ---@field deleted boolean the revision is a deletion
 ---@field access_removed boolean the peer has withdrawn access to the document
 
----The origin of a call. Read-only.
+---The origin of a call. Read-only; reading a field that is not listed here, or a parameter that the plugin does not declare, is an error.
 ---@class nightjar.Context
 ---@field params table the checked parameters of this use, with defaults
 ---@field database string?

@@ -26,11 +26,10 @@ void nj_set_flags(lua_State *L, nj_use *use, uint32_t flags);
 int nj_call_hook(nj_state *S, int hook, lua_CFunction function, void *argument);
 
 const char *nj_hook_name(int hook);
-// Makes reading what no conflict has an error, for the conflict on top of the stack.
-void nj_guard_conflict(lua_State *L);
 // Reads what a hook returned at `result`, of `results` values; raises a result error. May write to the output. local, remote: the handles of
 // conflict.local_doc and remote_doc, 0 if that side is deleted.
 int32_t nj_read_resolution(lua_State *L, nj_state *S, int result, int results, uint64_t local, uint64_t remote);
+extern const char nj_returned_conflict[]; // why that is an error
 int32_t nj_read_principal(lua_State *L, nj_state *S, int result, int results, const char *name);
 
 // For the functions of `t` in plugin tests, whose upvalue 1 is the context.

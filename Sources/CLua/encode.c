@@ -128,7 +128,7 @@ static void put_table(writer *w, int table, int depth, nj_role role) {
     luaL_checkstack(L, 6, w->what);
     bool marked_array = false;
     bool marked = nj_is_marked(L, table, &marked_array);
-    if (!marked && !nj_is_conflict(L, table) && lua_getmetatable(L, table)) refuse(w, depth, "a table with a metatable; give a plain one");
+    if (!marked && !nj_is_guarded(L, table) && lua_getmetatable(L, table)) refuse(w, depth, "a table with a metatable; give a plain one");
 
     // One raw pass: determines the kinds of keys, and collects the string keys for sorting. The table keeps the strings alive.
     size_t first = S->key_count;

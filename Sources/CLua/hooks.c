@@ -31,6 +31,7 @@ static int make_use(lua_State *L) {
     lua_pushvalue(L, -1);
     int flags = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_setfield(L, -2, "flags");
+    nj_guard_context(L);
     nj_wrap_readonly(L);
     S->uses[slot].context = luaL_ref(L, LUA_REGISTRYINDEX);
     S->uses[slot].flags = flags;
@@ -126,6 +127,9 @@ static void give_text(lua_State *L, nj_bytes text, const char *name) {
     lua_setfield(L, -2, name);
 }
 
+const char nj_returned_conflict[] =
+    "resolve returned the conflict itself; return conflict.local_doc, conflict.remote_doc, a new table or nightjar.delete";
+
 // Reads what the resolver returned at `result`; sets the decision and, for a merge, the output.
 int32_t nj_read_resolution(lua_State *L, nj_state *S, int result, int results, uint64_t local, uint64_t remote) {
     S->is_result = true;
@@ -185,7 +189,7 @@ static int resolve(lua_State *L) {
     if (results > 1) lua_settop(L, given + 1);
     if (results > 0 && lua_rawequal(L, given, given + 1)) {
         S->is_result = true;
-        return nj_fail_result(L, "resolve returned the conflict itself; return conflict.local_doc, conflict.remote_doc, a new table or nightjar.delete");
+        return nj_fail_result(L, "%s", nj_returned_conflict);
     }
     call->decision = nj_read_resolution(L, S, given + 1, results, local, remote);
     return 0;

@@ -199,7 +199,6 @@ int nj_unescape(const uint8_t **p, const uint8_t *end, uint8_t out[4]);
 bool nj_push_number(lua_State *L, const uint8_t *p, const uint8_t *end, const uint8_t **after);
 void nj_push_marker(lua_State *L, bool is_array);
 bool nj_is_marked(lua_State *L, int index, bool *is_array); // the table's metatable is a marker
-bool nj_is_conflict(lua_State *L, int index);                // the table is the conflict of a resolver
 
 // sandbox.c, coroutine.c, strings.c, tables.c, library.c, readonly.c
 void nj_build_environment(lua_State *L);
@@ -224,6 +223,13 @@ void nj_wrap_readonly(lua_State *L);  // replaces the table on top by a read-onl
 bool nj_is_readonly(lua_State *L, int index);
 void nj_push_readonly_table(lua_State *L, int index); // the table behind a view
 
+// guards.c: an error for reading a member that conflict, ctx, ctx.flags or ctx.params never have
+void nj_open_guards(lua_State *L);
+void nj_guard_params(lua_State *L);   // pops the plugin's declarations of params, a table or nil
+void nj_guard_conflict(lua_State *L); // the conflict on top
+void nj_guard_context(lua_State *L);  // the ctx on top, before it is made read-only
+bool nj_is_guarded(lua_State *L, int index);
+
 // charges.c
 void nj_check_arguments(lua_State *L, nj_state *S); // charges all texts among them; raises an error if they exceed the block limit
 void nj_wrap_charged(lua_State *L);         // replaces the C function on top by one that charges its first two texts
@@ -241,6 +247,6 @@ void nj_reset_layers(nj_state *S);                  // called at the end of a ca
 
 // Registry keys (addresses).
 extern const char nj_key_environment, nj_key_modules, nj_key_array, nj_key_object, nj_key_readonly, nj_key_text,
-    nj_key_original, nj_key_conflict;
+    nj_key_original, nj_key_conflict, nj_key_context, nj_key_flags, nj_key_params;
 
 #endif

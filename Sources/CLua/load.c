@@ -120,6 +120,9 @@ static int load(lua_State *L) {
         lua_rawseti(L, -2, i + 1);
     }
     S->plugin_table = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_pushliteral(L, "params");
+    lua_rawget(L, table);
+    nj_guard_params(L);
     S->hook_mask = mask;
     return NJ_HOOKS;
 }

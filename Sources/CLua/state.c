@@ -9,7 +9,7 @@
 #include "calls.h"
 
 const char nj_key_environment = 0, nj_key_modules = 0, nj_key_array = 0, nj_key_object = 0, nj_key_readonly = 0,
-    nj_key_text = 0, nj_key_original = 0, nj_key_conflict = 0;
+    nj_key_text = 0, nj_key_original = 0, nj_key_conflict = 0, nj_key_context = 0, nj_key_flags = 0, nj_key_params = 0;
 
 // MARK: Memory
 
@@ -260,6 +260,7 @@ static int set_up(lua_State *L) {
     lua_rawseti(L, -2, 2);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &nj_key_text);
     nj_build_environment(L);
+    nj_open_guards(L);
     return 0;
 }
 

@@ -106,6 +106,7 @@ struct LoadTests {
         try onPluginThread {
             let state = try makeState("""
                 return {
+                  params = { owner = { type = "string" } },
                   push_filter = function(doc, ctx) return doc.type ~= "draft" and (ctx.params.owner == nil or doc.owner == ctx.params.owner) end,
                   resolve = function(c)
                     if c.local_doc == nil then return c.remote_doc end

@@ -54,6 +54,29 @@ struct CallTests {
         }
     }
 
+    /// With auto purge a filter that takes a flag for not set loses the local copy.
+    @Test func aMisspeltFlagOrParameterHoldsTheDocument() async throws {
+        let folder = Folder()
+        folder.write("keep.lua", """
+            return { params = { keep = { type = "boolean", default = true } }, pull_filter = function(doc, ctx)
+              if doc.parameter then return not ctx.params.kepe end
+              return not ctx.flags.access_removd
+            end }
+            """)
+        try await withHost(folder.path) { host, _ in
+            let filter = try host.pullFilter(plugin: "keep", usedBy: "replicator hub pull_filter")
+            let verdicts = await filter.evaluate([document("{}", accessRemoved: true), document("{\"parameter\":true}")], push)
+            let messages = ["keep.lua:3: ctx.flags has no 'access_removd'; did you mean 'access_removed'?", "keep.lua:2: ctx.params has no 'kepe'; did you mean 'keep'?"]
+            for (verdict, message) in zip(verdicts, messages) {
+                guard case .failed(let failure) = verdict else {
+                    Issue.record("\(verdict)")
+                    continue
+                }
+                #expect(failure.message.contains(message), "\(failure)")
+            }
+        }
+    }
+
     @Test func failuresAreClosedAndOfTheirKind() async throws {
         let folder = Folder()
         folder.write("bad.lua", """

@@ -124,6 +124,11 @@ struct ReferenceTests {
         for name in Self.fields(of: "nightjar.Context").union(Self.fields(of: "nightjar.Conflict")).union(Self.fields(of: "nightjar.Principal")) {
             #expect(Self.holds(Self.readme, name) || Self.holds(Self.readme, "flags.\(name)"), "plugins/README.md does not say \(name)")
         }
+        // Each can be read where it is absent; the rest is refused, by GuardTests.
+        let reads = [("ctx.", "nightjar.Context"), ("ctx.flags.", "nightjar.Flags"), ("conflict.", "nightjar.Conflict")].flatMap { prefix, type in
+            Self.fields(of: type).map { "local _ = \(prefix)\($0)" }
+        }
+        #expect(try await Self.names(reads.joined(separator: "\n") + "\nreturn { names = { 'read' } }") == ["read"])
         let folder = Folder()
         folder.write("a.lua", passes("true"))
         folder.write("a.test.lua", "return { names = function(t) local all = {} for name in pairs(t) do all[#all + 1] = name end table.sort(all) error(table.concat(all, ' '), 0) end }")
@@ -131,6 +136,27 @@ struct ReferenceTests {
         let members = Set((outcome[0].outcomes.first?.failure?.message ?? "").split(separator: " ").map(String.init).filter { !$0.contains(":") })
         #expect(members == Self.fields(of: "nightjar.Test"))
         for name in members { #expect(Self.holds(Self.readme, "t.\(name)"), "plugins/README.md does not say t.\(name)") }
+    }
+
+    /// Their own tests do not reach every line of them.
+    @Test func shippedPluginsReadWhatThereIs() async throws {
+        let check = try await PluginCheck.run(folder: ShippedPluginTests.folder, environment: .system)
+        let shipped = check.plugins.map { "\($0.name).lua" }
+        let examples = ["quickstart/plugins/only-above.lua", "quickstart/plugins/setpoints.lua", "signed-fleet/hot-only.lua"].map { "../examples/\($0)" }
+        var count = 0
+        for file in shipped + examples {
+            let text = Self.text(file)
+            #expect(!text.isEmpty, "\(file)")
+            for (prefix, type) in [("ctx.", "nightjar.Context"), ("ctx.flags.", "nightjar.Flags"), ("conflict.", "nightjar.Conflict")] {
+                let fields = Self.fields(of: type)
+                for range in text.ranges(of: prefix) {
+                    let name = String(text[range.upperBound...].prefix { $0.isLetter || $0.isNumber || $0 == "_" })
+                    #expect(fields.contains(name), "\(file) reads \(prefix)\(name)")
+                    count += 1
+                }
+            }
+        }
+        #expect(count > 15)
     }
 
     @Test func hooksAndFailuresAreDescribed() {

@@ -3,7 +3,7 @@ extension Explanation {
     static let ofPlugins = [
         Explanation(
             "plugin_error", "The plugin raised an error.",
-            "The message has file and line: often the cause is a field that some documents do not have. Fix it; nightjar plugin run tries the plugin on a document."),
+            "The message has file and line: often the cause is a field that some documents do not have, or a misspelt member of ctx or conflict. Fix it; nightjar plugin run tries the plugin on a document."),
         Explanation(
             "plugin_timeout", "A call used up its CPU time (50 ms; resolvers and loading 250 ms) or its instructions.",
             "Look for an endless loop or a backtracking pattern; plugin_limits raises the limit of one plugin."),
