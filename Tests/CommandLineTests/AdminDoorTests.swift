@@ -190,7 +190,7 @@ struct AdminDoorTests {
         #expect(has("", "login", "admin port", "401"), "\(outcome)")
         #expect(has("ada", "login", "listener edge", "refused"), "\(outcome)")
         #expect(has("the agent's user", "POST /api/databases/main/purge/secret-document", "", "200") && has("the agent's user", "POST /api/databases/main/purge/secret-document", "", "404"), "\(outcome)")
-        #expect(has("the agent's user", "POST /api/replicators/none/start?reset=true", "", "404"), "\(outcome)")
+        #expect(has("the agent's user", "POST /api/replicators/none/start?reset=true", "", "400"), "\(outcome)")
         #expect(has("the agent's user", "POST /api/databases/main/backup?to=/dev/null/backup", "", ""), "\(outcome)")
         #expect(has("plugins folder", "plugin changed", "users", " to "), "\(outcome)")
         // A thousand documents are not a thousand lines, and one who guesses does not push the rest out.

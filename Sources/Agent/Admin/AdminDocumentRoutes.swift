@@ -46,7 +46,7 @@ struct AdminDocumentRoutes: Sendable {
                 export(try access(request), includesDeleted: try request.flag(.deleted), namesCollection: try request.flag(.collectionNames))
             },
             .get("api/databases/:db/last") { request in
-                let text = try request.queryValue("count")
+                let text = try request.value(.count)
                 let count = text.flatMap { Int($0) } ?? 100
                 guard (1...DocumentAccess.maximumLast).contains(count) else {
                     throw AgentError(.invalid, "count must be 1 to \(DocumentAccess.maximumLast), not \(count)")
@@ -63,10 +63,10 @@ struct AdminDocumentRoutes: Sendable {
             .post("api/databases/:db/import", bodyLimit: .unlimited) { request in
                 var access = try access(request)
                 access.importsWithoutBlobs = try request.flag(.missingBlobs)
-                let before = try request.queryValue("after")
+                let before = try request.value(.after)
                 guard let lines = Int(before ?? "0"), lines >= 0 else { throw AgentError(.invalid, "after must be a number of lines") }
                 var pieces = request.body.makeAsyncIterator()
-                return Answer.json(try await access.importAll(source: try request.queryValue("source"), after: lines) { try await pieces.next() }.json)
+                return Answer.json(try await access.importAll(source: try request.value(.source), after: lines) { try await pieces.next() }.json)
             },
         ]
     }
@@ -74,8 +74,8 @@ struct AdminDocumentRoutes: Sendable {
     /// The revision that a save follows, from `?rev=` or `If-Match`, and what to do if the document is at another one. A client that sends `If-Match`
     /// expects the save to fail then, unless `on_conflict` says otherwise.
     private func revision(_ request: HTTPRequest) throws -> (parent: String?, onConflict: SaveConflict) {
-        let onConflict = try request.queryValue("on_conflict").map { text throws(AgentError) in try SaveConflict(text) }
-        let parent = try request.queryValue("rev")
+        let onConflict = try request.value(.onConflict).map { text throws(AgentError) in try SaveConflict(text) }
+        let parent = try request.value(.rev)
         guard let match = request.headers.first("If-Match") else { return (parent, onConflict ?? .resolve) }
         let revision = match.hasPrefix("\"") && match.hasSuffix("\"") && match.utf8.count > 1 ? String(match.dropFirst().dropLast()) : match
         if let parent, !parent.utf8.elementsEqual(revision.utf8) {
@@ -103,7 +103,7 @@ struct AdminDocumentRoutes: Sendable {
     /// following page starts. With `newest=true`, the most recently changed ones instead.
     @Sendable private func find(_ request: HTTPRequest) async throws -> HTTPResponse {
         let access = try access(request)
-        let limit = try request.queryValue("limit").flatMap { Int($0) } ?? 100
+        let limit = try request.value(.limit).flatMap { Int($0) } ?? 100
         guard (1...DocumentAccess.maximumFound).contains(limit) else {
             throw AgentError(.invalid, "limit must be 1 to \(DocumentAccess.maximumFound)")
         }
@@ -112,9 +112,9 @@ struct AdminDocumentRoutes: Sendable {
             let rows = try await access.last(limit, includesBodies: false)
             return Answer.json(JSONOutput.object(["rows": .array(rows.reversed().map { DocumentLines.summary($0) }), "next": .null]))
         }
-        let since = try request.queryValue("since").flatMap { SequenceNumber($0) } ?? 0
+        let since = try request.value(.since).flatMap { SequenceNumber($0) } ?? 0
         let found = try await access.find(
-            prefix: try request.queryValue("prefix") ?? "", since: since, limit: limit, includesDeleted: includesDeleted)
+            prefix: try request.value(.prefix) ?? "", since: since, limit: limit, includesDeleted: includesDeleted)
         return Answer.json(
             JSONOutput.object([
                 "rows": .array(found.rows.map { DocumentLines.summary($0) }),

@@ -6,7 +6,7 @@ enum AdminFlag: String, CaseIterable {
     case bodies, collectionNames = "collection_names", cv, deleted, dryRun = "dry_run", facts, keep, log, missingBlobs = "missing_blobs", newest, reset
 
     /// The routes that read it, as ``AdminRouteSummaries`` names them.
-    private var routes: [String] {
+    var routes: [String] {
         switch self {
         case .bodies: ["GET api/conflicts"]
         case .collectionNames: ["GET api/databases/:db/export"]
@@ -20,11 +20,6 @@ enum AdminFlag: String, CaseIterable {
         case .newest: ["GET api/databases/:db/find"]
         case .reset: ["POST api/replicators/:name/start"]
         }
-    }
-
-    static func of(_ route: Route) -> [AdminFlag] {
-        let name = "\(route.method) \(route.pattern)"
-        return allCases.filter { $0.routes.contains(name) }
     }
 }
 

@@ -41,14 +41,10 @@ struct AdminIndex: Sendable {
                     "schema": JSONOutput.object(["type": .string("string")]),
                 ])
             }
-            let flags = AdminFlag.of(route).map { flag in
-                JSONOutput.object([
-                    "name": .string(flag.rawValue), "in": .string("query"), "required": .bool(false),
-                    "schema": JSONOutput.object(["type": .string("boolean"), "default": .bool(false)]),
-                ])
-            }
+            let queries = AdminQuery.values(of: route).map { query($0.rawValue, ["type": .string("string")]) }
+                + AdminQuery.flags(of: route).map { query($0.rawValue, ["type": .string("boolean"), "default": .bool(false)]) }
             let operation = JSONOutput.object([
-                "summary": .string(AdminRouteSummaries.of(route)), "parameters": .array(places + flags),
+                "summary": .string(AdminRouteSummaries.of(route)), "parameters": .array(places + queries),
                 "x-role": .string(AdminRole.needed(route.method, route.pattern).rawValue),
                 "responses": JSONOutput.object(["default": JSONOutput.object(["description": .string("the answer, or error and reason")])]),
             ])
@@ -65,6 +61,11 @@ struct AdminIndex: Sendable {
             ]),
             "security": .array([JSONOutput.object(["token": .array([])])]),
             "paths": .object(JSONObject(paths.map { .init(key: $0.path, value: .object(JSONObject($0.methods))) })),
+        ])
+    }
+    private static func query(_ name: String, _ schema: KeyValuePairs<String, JSONValue?>) -> JSONValue {
+        JSONOutput.object([
+            "name": .string(name), "in": .string("query"), "required": .bool(false), "schema": JSONOutput.object(schema),
         ])
     }
 }

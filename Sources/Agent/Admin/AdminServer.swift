@@ -75,7 +75,7 @@ package struct AdminServer: Sendable {
 
     /// - Parameter access: who may use it; nil for the socket in the data folder, which only the agent's own user can open.
     private func responder(access: AdminAccess?) -> HTTPListener.Responder {
-        let router = Router(routes + AdminIndex(routes).responders)
+        let router = Router(AdminQuery.checked(routes + AdminIndex(routes).responders))
         let auditing = AdminAuditing(log: agent.audit, logins: agent.refusedLogins)
         guard let access else { return { request in try await auditing.note(request, by: "the agent's user", from: "admin.sock") { try await router.respond(to: request) } } }
         return { request in
@@ -88,6 +88,7 @@ package struct AdminServer: Sendable {
             case .holder(let name, _): return try await auditing.note(request, by: name, from: request.connection.remoteAddress) { try await router.respond(to: request) }
             case .everybody:
                 guard request.path == "/health" else { return try await router.respond(to: request) }
+                try AdminQuery.check(request, [], name: "\(request.method) /health")
                 let health = await agent.health()
                 return Answer.json(JSONOutput.object(["status": health.body["status"]]), status: health.status)
             }
@@ -117,7 +118,7 @@ package struct AdminServer: Sendable {
                 Answer.json(JSONOutput.object(["done": .array(try await reload().map { .string($0) })]))
             },
             .get("api/audit") { request in
-                let text = try request.queryValue("limit")
+                let text = try request.value(.limit)
                 let limit = text.map { Int($0) ?? 0 } ?? 200
                 guard limit > 0 else { throw AgentError(.invalid, "limit must be a number above 0, not \(text ?? "")") }
                 let lines = try AuditLog.last(limit, dataFolder: agent.settings.data.value)

@@ -18,7 +18,7 @@ struct BlobRoutes: Sendable {
                 var body = request.body
                 body.limit = NamedLimit("max_blob_bytes", access.maxBytes)
                 var pieces = body.makeAsyncIterator()
-                let expected = try request.queryValue("digest")
+                let expected = try request.value(.digest)
                 return Answer.json(try await access.put(length: body.declaredLength, expecting: expected) { try await pieces.next() }, status: 201)
             },
             .get("api/databases/:db/blobs/:digest") { request in

@@ -12,7 +12,7 @@ struct CareRoutes: Sendable {
             .post("api/databases/:db/check") { request in Answer.json(DatabaseCare.report(try await database(request).integrity())) },
             .post("api/databases/:db/compact") { request in Answer.json(DatabaseCare.report(try await database(request).compact())) },
             .post("api/databases/:db/backup") { request in
-                guard let folder = try request.queryValue("to"), folder.hasPrefix("/") else {
+                guard let folder = try request.value(.to), folder.hasPrefix("/") else {
                     throw AgentError(.invalid, "\"to\" names the folder to be made, by its whole path")
                 }
                 return Answer.json(DatabaseCare.report(try await Self.backUp(try database(request), to: folder)), status: 201)
@@ -49,10 +49,10 @@ struct CareRoutes: Sendable {
         let collection = try DocumentAccess.parse(try request.parameters.require("db")).collection
         var wanted = ResyncRequest(database: database.name, collection: collection.isDefault ? nil : collection)
         wanted.isTrial = try request.flag(.dryRun)
-        if let name = try request.queryValue("collection") {
+        if let name = try request.value(.collection) {
             do { wanted.collection = try CollectionName(parsing: name) } catch { throw AgentError(.invalid, "collection: \(error)") }
         }
-        guard let id = try request.queryValue("document") else { return wanted }
+        guard let id = try request.value(.document) else { return wanted }
         let access = try DocumentAccess(database, collection: wanted.collection ?? .default)
         let document = try access.documentID(id)
         wanted.collection = access.collection.name

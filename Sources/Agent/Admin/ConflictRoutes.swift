@@ -14,15 +14,15 @@ struct ConflictRoutes: Sendable {
             .get("api/conflicts", list),
             .get("api/conflicts/:id") { request in
                 let id = try request.parameters.require("id")
-                let accesses = try accesses(try request.queryValue("db"))
-                let limit = try Self.number("limit", request).map { Int(clamping: $0) } ?? .max
+                let accesses = try accesses(try request.value(.db))
+                let limit = try Self.number(.limit, request).map { Int(clamping: $0) } ?? .max
                 return Answer.rows { rows in
                     for access in accesses { try await access.forEachFound(id, limit: limit) { try await rows.write($0) } }
                 }
             },
             .post("api/conflicts/:id/resolve", bodyLimit: Self.decisionLimit) { request in
                 let id = try request.parameters.require("id")
-                let accesses = try accesses(try request.queryValue("db"))
+                let accesses = try accesses(try request.value(.db))
                 let wanted: JSONValue
                 do { wanted = try JSONValue(parsing: Array(try await request.body.collect().readableBytesView)) } catch let error as JSONError {
                     throw AgentError(.invalid, "the body is not JSON: \(error)")
@@ -42,14 +42,14 @@ struct ConflictRoutes: Sendable {
 
     /// Everything, unless the request sets a limit, which applies to each state and database.
     @Sendable private func list(_ request: HTTPRequest) async throws -> HTTPResponse {
-        let limit = try Self.number("limit", request).map { Int(clamping: $0) } ?? .max
-        let before = try Self.number("before", request)
+        let limit = try Self.number(.limit, request).map { Int(clamping: $0) } ?? .max
+        let before = try Self.number(.before, request)
         let includeBodies = try request.flag(.bodies)
-        let state = try request.queryValue("state")
+        let state = try request.value(.state)
         if let state, state != "pending", state != "decided" {
             throw AgentError(.invalid, "state must be pending or decided, not \"\(state)\"")
         }
-        let accesses = try accesses(try request.queryValue("db"))
+        let accesses = try accesses(try request.value(.db))
         return Answer.rows { rows in
             for access in accesses {
                 if state != "decided" {
@@ -62,9 +62,9 @@ struct ConflictRoutes: Sendable {
         }
     }
 
-    private static func number(_ key: String, _ request: HTTPRequest) throws -> Int64? {
-        guard let text = try request.queryValue(key) else { return nil }
-        guard let number = Int64(text), number >= 0 else { throw AgentError(.invalid, "\(key) must be a number, not \"\(text)\"") }
+    private static func number(_ key: AdminValue, _ request: HTTPRequest) throws -> Int64? {
+        guard let text = try request.value(key) else { return nil }
+        guard let number = Int64(text), number >= 0 else { throw AgentError(.invalid, "\(key.rawValue) must be a number, not \"\(text)\"") }
         return number
     }
 

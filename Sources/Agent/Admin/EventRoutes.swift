@@ -56,8 +56,8 @@ struct EventRoutes: Sendable {
             .get("api/events") { request in
                 let seconds = try Self.seconds(request)
                 let hasLog = try request.flag(.log)
-                let only = try request.queryValue("replicator")
-                let last = try request.headers.first("Last-Event-ID") ?? request.queryValue("last_event_id")
+                let only = try request.value(.replicator)
+                let last = try request.headers.first("Last-Event-ID") ?? request.value(.lastEventID)
                 let place = try places.take()
                 return .stream(headers: ["Content-Type": "text/event-stream", "Cache-Control": "no-store"]) { writer in
                     defer { withExtendedLifetime(place) {} }
@@ -79,7 +79,7 @@ struct EventRoutes: Sendable {
 
     /// `status=SECONDS`, 1 to 60.
     private static func seconds(_ request: HTTPRequest) throws -> Int? {
-        guard let text = try request.queryValue("status") else { return nil }
+        guard let text = try request.value(.status) else { return nil }
         guard let seconds = Int(text), (1...60).contains(seconds) else { throw AgentError(.invalid, "status must be 1 to 60 seconds, not \"\(text)\"") }
         return seconds
     }

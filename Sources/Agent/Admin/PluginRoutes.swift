@@ -15,7 +15,7 @@ struct PluginRoutes: Sendable {
             .post("api/plugins/retry") { _ in try await retry(nil) },
             .post("api/plugins/:name/reload") { try await reload(try $0.parameters.require("name")) },
             .post("api/plugins/:name/retry") { try await retry(try $0.parameters.require("name")) },
-            .post("api/plugins/:name/rollback") { try await rollBack(try $0.parameters.require("name"), try $0.queryValue("to")) },
+            .post("api/plugins/:name/rollback") { try await rollBack(try $0.parameters.require("name"), try $0.value(.to)) },
         ]
     }
 

@@ -48,7 +48,7 @@ struct ReplicatorRoutes: Sendable {
             .get("api/replicators/:name/pending/:id") { request in
                 let replicator = try replicator(request)
                 let id = try DocumentID(try request.parameters.require("id"))
-                let collection = try request.queryValue("collection").map { try CollectionName(parsing: $0) } ?? .default
+                let collection = try request.value(.collection).map { try CollectionName(parsing: $0) } ?? .default
                 let waiting = replicator.waiting.find(collection, id, .push) ?? replicator.waiting.find(collection, id, .pull)
                 let isPending = try await replicator.isPending(id, in: collection) || waiting?.direction == .pull
                 return Answer.json(

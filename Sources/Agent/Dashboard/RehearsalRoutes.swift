@@ -24,7 +24,7 @@ final class RehearsalRoutes: Sendable {
     var routes: [Route] {
         [
             .post("api/rehearsal", bodyLimit: Self.candidateLimit) { [self] request in
-                let accesses = try ConflictRoutes(agent: agent).accesses(try request.queryValue("db"))
+                let accesses = try ConflictRoutes(agent: agent).accesses(try request.value(.db))
                 let source = Array(try await request.body.collect().readableBytesView)
                 let isFirst = isBusy.withLock { isBusy in
                     defer { isBusy = true }

@@ -1,7 +1,7 @@
 /// Finds the name that somebody probably meant.
 package enum NearestName {
     /// The candidate with the smallest edit distance, if it is small enough for a typing error.
-    static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
+    package static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.utf8.map(lowercased))
         guard !wanted.isEmpty, wanted.count <= Limits.suggestionBytes else { return nil }
         var best: (name: String, distance: Int)?

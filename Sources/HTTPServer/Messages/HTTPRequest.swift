@@ -46,6 +46,14 @@ public struct HTTPRequest: Sendable {
         guard let query else { return nil }
         return try RequestTarget.queryValue(key, in: query)
     }
+
+    /// The keys in the query, decoded, in their order.
+    ///
+    /// - Throws: ``HTTPError`` 400 if one is not encoded correctly.
+    package func queryKeys() throws(HTTPError) -> [String] {
+        guard let query else { return [] }
+        return try RequestTarget.queryKeys(in: query)
+    }
 }
 
 /// Who sent a request, and to which address.

@@ -38,6 +38,18 @@ package enum RequestTarget {
         return nil
     }
 
+    /// The keys, decoded; a key without `=` is one too.
+    package static func queryKeys(in query: String) throws(HTTPError) -> [String] {
+        var keys: [String] = []
+        for item in query.utf8.split(separator: UInt8(ascii: "&")) {
+            guard let key = decodeFormText(item.prefix { $0 != UInt8(ascii: "=") }) else {
+                throw HTTPError(400, "a name in the query is not well percent-encoded")
+            }
+            keys.append(key)
+        }
+        return keys
+    }
+
     private static func decodeFormText(_ text: Substring.UTF8View) -> String? {
         PercentEncoding.decode(text.map { $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 })
     }
