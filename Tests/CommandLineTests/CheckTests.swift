@@ -169,6 +169,24 @@ import Testing
         #expect(lines.count == 6, "\(outcome)")
     }
 
+    @Test("a data folder that is a file, and a log file that is a folder, are mistakes with their places; what is not there yet is none")
+    func kindsOfPlaces() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("nightjar.yaml", Self.good + "\nlog:\n  file:\n    path: logs\n")
+        func check() async throws -> (status: Int32?, lines: [String]) {
+            let outcome = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"), folder: folder.path)
+            return (outcome.status, outcome.errors.split(separator: "\n").map(String.init))
+        }
+        let (before, warnings) = try await check()
+        #expect(before == 0 && warnings.isEmpty, "\(warnings)")
+        try folder.write("data", "a file\n")
+        folder.makeFolder("logs")
+        let (status, lines) = try await check()
+        #expect(status == 78 && lines.count == 2, "\(lines)")
+        #expect(lines.first?.contains("nightjar.yaml:1:7: data: \(folder.path("data")) is not a folder but a file: ") == true, "\(lines)")
+        #expect(lines.last?.contains("nightjar.yaml:8:11: log.file.path: \(folder.path("logs")) is a folder, and the log needs a file") == true, "\(lines)")
+    }
+
     @Test func aFileThatIsNotThereIsStatus78() async throws {
         for command in ["check", "run", "status"] {
             let outcome = try await NightjarExecutable.run(command, "--config", "/nowhere/nightjar.yaml")

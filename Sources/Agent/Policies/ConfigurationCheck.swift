@@ -32,6 +32,7 @@ package enum ConfigurationCheck {
         var report = Report()
         var problems = unavailable(settings)
         problems += tlsFiles(settings, .obstacles, environment)
+        problems += [misplacedData(settings), misplacedLog(settings)].compactMap { $0 }
         report.certificates = tlsFiles(settings, .dates, environment).map(\.description)
         report.exposed = exposedSecrets(settings)
         // Reports each error in the file once, and nothing that merely follows from it.
