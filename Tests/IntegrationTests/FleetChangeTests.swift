@@ -96,12 +96,23 @@ struct FleetChangeTests {
         #expect(metrics.contains("\nnightjar_fleet_refused 0\n") && metrics.contains("nightjar_fleet_version{kind=\"plugin\",name=\"gate\"} 1"), "\(metrics)")
     }
 
+    @Test("a withdrawal of a fragment by its name alone, or of a plugin as one, says which option is missing or too much")
+    func withdrawalOfTheOtherKind() async throws {
+        let fleet = try await TestFleet.make()
+        #expect(try await fleet.configure("plugin_limits: { gate: { cpu_ms: 40 } }\n").status == 0)
+        #expect(try await fleet.publish(TestFleet.passing(1)).status == 0)
+        let plain = try await fleet.withdraw("site")
+        #expect(plain.status == 1 && plain.errors.contains("plugin site was not published by a key that counts; there are: gate; a fragment has that name: add --fragment"), "\(plain)")
+        let marked = try await fleet.withdraw("gate", "--fragment")
+        #expect(marked.status == 1 && marked.errors.contains("there are: site; a plugin has that name: leave out --fragment"), "\(marked)")
+    }
+
     @Test("a withdrawn plugin is replaced by the file of the same name, and no older version comes back")
     func withdrawal() async throws {
         let fleet = try await TestFleet.make()
         let gateway = try await fleet.gateway("north")
         let unknown = try await fleet.withdraw("gate")
-        #expect(unknown.status == 1 && unknown.errors.contains("plugin gate was not published"), "\(unknown)")
+        #expect(unknown.status == 1 && unknown.errors.contains("plugin gate was not published") && !unknown.errors.contains("--fragment"), "\(unknown)")
         #expect(try await fleet.publish(TestFleet.passing(1)).status == 0)
         try await fleet.waits("north", runs: 1)
         #expect(try await fleet.withdraw("gate").output == "plugin:gate:2 is published: a plugin is withdrawn\n")

@@ -196,7 +196,11 @@ struct FleetCommand: AsyncParsableCommand {
                 try await FleetCommand.publish(fleet, signing, json, word: "published: \(isFragment ? "a fragment" : "a plugin") is withdrawn") { published in
                     for item in items where published.highest(item) == nil {
                         let others = Set(published.entries.map(\.item).filter { $0.kind == item.kind }.map(\.name)).sorted()
-                        throw AgentError(.notFound, "\(item) was not published by a key that counts; \(others.isEmpty ? "there is none" : "there are: \(others.joined(separator: ", "))")")
+                        let isOfOtherKind = published.highest(FleetItem(isFragment ? .plugin : .config, item.name)) != nil
+                        let hint = isOfOtherKind ? isFragment ? "; a plugin has that name: leave out --fragment" : "; a fragment has that name: add --fragment" : ""
+                        throw AgentError(
+                            .notFound,
+                            "\(item) was not published by a key that counts; \(others.isEmpty ? "there is none" : "there are: \(others.joined(separator: ", "))")\(hint)")
                     }
                     return items.map { ($0, .withdrawn) }
                 }
