@@ -29,6 +29,19 @@ import Testing
         #expect(try alone.json["result"] == false && alone.errors.isEmpty, "\(alone)")
     }
 
+    @Test func aPlaceThatUsesAPluginForTwoCollectionsIsOnePlace() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/merge.lua", "return { resolve = function(c) return c.local_doc end }\n")
+        let agent = try await AgentProcess.start(
+            Configuration.plain.replacing("main: { ", with: "main: { conflict_resolver: merge, ") + "plugins: plugins\nreplicators:\n"
+                + Configuration.replicator("hub", to: "ws://127.0.0.1:1/main", more: "collections: { _default: {}, plant.readings: {} }"), in: folder)
+        let uses = try await agent.plugin("merge")["used_by"]?.asArray ?? []
+        #expect(uses.count { $0 == "replicator hub conflict_resolver" } == 2, "\(uses)")
+        let list = try await agent.command("plugin", "list")
+        #expect(list.output.contains("replicator hub conflict_resolver") && !list.output.contains("times)"), "\(list)")
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test func anAgentThatHangsIsNamedAsSuch() async throws {
         let agent = try await AgentProcess.start(Configuration.plain)
         agent.process.send(SIGSTOP)

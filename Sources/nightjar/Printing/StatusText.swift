@@ -272,11 +272,11 @@ enum StatusText {
         return names.isEmpty ? "-" : TextTable.printable(names.joined(separator: ", "))
     }
 
-    /// Each place once: every HTTP feed that names a filter adds a use for as long as it lasts.
+    /// Each place once, however many collections or hooks it is for; the HTTP feeds that name a filter are counted, each for as long as it lasts.
     private static func places(_ value: JSONValue?) -> String {
         let names = value?.asArray?.compactMap(\.asString) ?? []
         let counts = Dictionary(names.map { ($0, 1) }, uniquingKeysWith: +).sorted { $0.key < $1.key }
-        return list(.array(counts.map { .string($0.value == 1 ? $0.key : "\($0.key) (\(Plural.count($0.value, "time")))") }))
+        return list(.array(counts.map { .string($0.value == 1 || !$0.key.hasSuffix(" _changes") ? $0.key : "\($0.key) (\(Plural.count($0.value, "time")))") }))
     }
 
     static func duration(_ seconds: Double) -> String {

@@ -32,7 +32,7 @@ function one(plugin, isChosen) {
       plugin.fleet && h("span", { class: "pill", title: `Signed with ${plugin.fleet.key}` }, `fleet, version ${plugin.fleet.version}`),
       h("span", { class: "spring" }), buttons(plugin)),
     plugin.description && h("p", null, plugin.description),
-    h("p", { class: "faint" }, plugin.used_by.length ? `Used by ${plugin.used_by.join(", ")}` : `Not used; it has ${plugin.hooks.join(", ") || "no hooks"}`),
+    h("p", { class: "faint" }, plugin.used_by.length ? `Used by ${[...new Set(plugin.used_by)].join(", ")}` : `Not used; it has ${plugin.hooks.join(", ") || "no hooks"}`),
     plugin.refused && h("div", { class: "trouble" }, h("p", null, h("strong", null, `${plugin.refused.version ? `Version ${plugin.refused.version}` : "What is in the folder"} is refused; the previous one stays in use`)), h("pre", null, plugin.refused.error)),
     plugin.rolled_back && h("p", { class: "hint" }, `Rolled back by hand from ${plugin.rolled_back.from}; it holds until the file changes or is reloaded.`),
     plugin.failing.map((use) => h("div", { class: "trouble" }, h("p", null, h("strong", null, `${use.used_by}: failed ${plural(use.failures, "time")} in a row, and is called only now and then`)), h("pre", null, use.error))),
