@@ -179,7 +179,8 @@ import Testing
         #expect(show.output.contains("pending conflict of document x") && show.output.contains("fragile.lua:3:"), "\(show)")
         #expect(show.output.contains("price: from 1 to 2"), "\(show)")
         // Asked for another try, it fails again, and says so with the count only.
-        #expect(try await edge.command("conflicts", "retry").status == 0)
+        let retry = try await edge.command("conflicts", "retry")
+        #expect(retry.status == 0 && retry.output == "1 pending conflict is tried again\n", "\(retry)")
         try await eventually("another try") {
             (try await edge.command("conflicts", "list", "--pending", "--json").json.asArray?.first?["tries"]?.asInt64 ?? 0) > (row["tries"]?.asInt64 ?? 0)
         }
@@ -187,6 +188,8 @@ import Testing
         try await eventually("it is decided") { try await hub.get("main", "x").json["note"] == "x" }
         try await events.wait("it is told") { $0.contains(#""state":"decided""#) && $0.contains(#""decision":"merged""#) }
         #expect(try await edge.command("conflicts", "list", "--pending").output == "no conflicts\n")
+        #expect(try await edge.command("conflicts", "retry").output == "no conflict waits for a resolver: nothing is tried again\n")
+        #expect(try await edge.command("conflicts", "retry", "--json").json["conflicts"] == 0)
         #expect(try await edge.get("main", "x").json["price"] == 2)
     }
 

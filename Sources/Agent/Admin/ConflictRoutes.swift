@@ -34,8 +34,10 @@ struct ConflictRoutes: Sendable {
                 return Answer.json(answer)
             },
             .post("api/conflicts/retry") { _ in
+                // For the answer only: an unreadable database is no reason not to retry.
+                let count = try? await agent.pendingConflicts()
                 await agent.retryConflicts()
-                return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
+                return Answer.json(JSONOutput.object(["ok": .bool(true), "conflicts": count.map { JSONOutput.number($0) } ?? .null]), status: 202)
             },
         ]
     }

@@ -4,9 +4,6 @@ import Encodings
 
 /// What needs attention in databases and on disks.
 extension Agent {
-    /// Free bytes below which nothing is retried on a full disk.
-    private static let minimumFreeBytes: UInt64 = 1 << 20
-
     nonisolated func attention(of database: Database) async -> [Attention] {
         let subject = "database \(database.name)"
         var list: [Attention] = []
@@ -23,7 +20,7 @@ extension Agent {
                     remedy: "put the folder back (is its disk mounted?); if it is lost, stop the agent and restore a backup (nightjar restore), or restart the "
                         + "agent: it continues with an empty folder, and nightjar doctor names the blobs that are missing"))
         }
-        let hasRoom = DiskSpace(of: database.folder).map { $0.free >= Self.minimumFreeBytes } ?? true
+        let hasRoom = DiskSpace(of: database.folder).map { !$0.isFull } ?? true
         if let failing = await database.writesFailing(hasRoom: hasRoom) {
             list.append(
                 Attention(
@@ -60,10 +57,7 @@ extension Agent {
         list += await channelAttention(of: database)
         list += largeDocuments(of: database)
         let conflicts = statistics.reduce(0) { $0 + $1.conflictsPending }
-        // Without a resolver, conflicting branches are kept, as in CouchDB.
-        let isDecided = conflictPolicy(database.name).resolver != nil
-            || settings.replicators.contains { $0.direction.pulls && $0.database.value.utf8.elementsEqual(database.name.utf8) }
-        if conflicts > 0, isDecided {
+        if conflicts > 0, decidesConflicts(in: database) {
             list.append(
                 Attention(
                     .conflictsPending, subject, since: statistics.compactMap(\.conflictsPendingSince).min(), "\(Plural.count(conflicts, "conflict")) not decided yet",
@@ -90,9 +84,13 @@ extension Agent {
         return ([settings.data.value] + databases.map(\.folder)).compactMap { folder in
             guard let space = DiskSpace(of: folder), told.insert(space.fileSystem).inserted, space.isScarce
             else { return nil }
-            return Attention(
-                .diskNearlyFull, "disk of \(folder)", "\(space.free >> 20) MiB of \(space.total >> 20) MiB free",
-                remedy: "make room: once it is full, writes fail")
+            return Self.diskAttention(folder, space)
         }
+    }
+
+    static func diskAttention(_ folder: String, _ space: DiskSpace) -> Attention {
+        Attention(
+            .diskNearlyFull, "disk of \(folder)", "\(space.free >> 20) MiB of \(space.total >> 20) MiB free",
+            remedy: space.isFull ? "make room: it is full, and writes fail" : "make room: once it is full, writes fail")
     }
 }

@@ -13,6 +13,9 @@ package struct DiskSpace: Sendable {
 
     package var isScarce: Bool { free < Self.scarce.bytes && free * 100 < total * Self.scarce.percent }
 
+    /// Whether less than 1 MiB is free, with which nothing is retried.
+    package var isFull: Bool { free < 1 << 20 }
+
     package init?(of folder: String) {
         var facts = statvfs()
         var file = stat()

@@ -145,6 +145,19 @@ extension Agent {
 }
 
 extension Agent {
+    /// Without a resolver, conflicting branches are kept, as in CouchDB.
+    nonisolated func decidesConflicts(in database: Database) -> Bool {
+        conflictPolicy(database.name).resolver != nil
+            || settings.replicators.contains { $0.direction.pulls && $0.database.value.utf8.elementsEqual(database.name.utf8) }
+    }
+
+    /// How many conflicts ``retryConflicts()`` tries again.
+    func pendingConflicts() async throws -> Int {
+        var count = 0
+        for database in databases where decidesConflicts(in: database) { count += try await database.statistics().reduce(0) { $0 + $1.conflictsPending } }
+        return count
+    }
+
     /// Retries pending conflicts: a plugin changed, or the operator asked for it.
     package func retryConflicts() async {
         await keepForReached()

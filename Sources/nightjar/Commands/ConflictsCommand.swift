@@ -159,7 +159,12 @@ struct ConflictsCommand: AsyncParsableCommand {
         func run() async throws {
             try await Failure.reporting {
                 let answer = try await location.agent().request("POST", "/api/conflicts/retry")
-                if json { Output.json(answer) } else { Output.line("pending conflicts are tried again") }
+                guard !json else { return Output.json(answer) }
+                switch answer["conflicts"]?.asInt64 {
+                case nil: Output.line("pending conflicts are tried again")
+                case 0?: Output.line("no conflict waits for a resolver: nothing is tried again")
+                case let count?: Output.line("\(Plural.count(count, "pending conflict is", "pending conflicts are")) tried again")
+                }
             }
         }
     }

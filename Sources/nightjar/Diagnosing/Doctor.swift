@@ -146,7 +146,7 @@ struct Doctor: Sendable {
         }
         guard let space = DiskSpace(of: data) else { return findings }
         let text = "\(space.free >> 20) MiB of \(space.total >> 20) MiB free at \(data)"
-        if space.free < 1 << 20 {
+        if space.isFull {
             findings.append(Finding("disk", .wrong, text, mend: "make room: nothing can be stored"))
         } else if space.isScarce {
             findings.append(Finding("disk", .warning, text, mend: "make room, or nightjar compact"))

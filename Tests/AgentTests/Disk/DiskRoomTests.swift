@@ -39,6 +39,16 @@ import Testing
         #expect(room.least == 50 * mebibyte)
     }
 
+    @Test func aDiskThatIsFullIsNotGoingToBe() throws {
+        var space = try self.space("/", free: 2)
+        #expect(Agent.diskAttention("/data", space).remedy == "make room: once it is full, writes fail")
+        for free in [0, (1 << 20) - 1] as [UInt64] {
+            space.free = free
+            let attention = Agent.diskAttention("/data", space)
+            #expect(attention.text == "0 MiB of 1000 MiB free" && attention.remedy == "make room: it is full, and writes fail")
+        }
+    }
+
     @Test func enoughIsEnough() throws {
         let room = try room(80) { $0.enough = 20 * mebibyte }
         #expect(room.refusal(of: .local, bytes: 59 * mebibyte, written: 0) == nil && room.state(.open) == nil)
