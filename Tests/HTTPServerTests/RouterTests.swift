@@ -73,4 +73,12 @@ struct RouterTests {
         #expect(try request("GET", "/?\(query)").queryValue("a") == value)
         #expect(throws: HTTPError.self) { try request("GET", "/?a=%f").queryValue("a") }
     }
+
+    @Test("keys of the query are decoded, whatever their values", arguments: [
+        ("a=b", ["a"]), ("x=1&a%2Bb+c=%f&y", ["x", "a+b c", "y"]), ("&&a=1&a=2&", ["a", "a"]), ("=1", [""]), ("", []),
+    ])
+    func keys(query: String, keys: [String]) throws {
+        #expect(try request("GET", "/?\(query)").queryKeys() == keys)
+        #expect(throws: HTTPError.self) { try request("GET", "/?a=1&%f=2").queryKeys() }
+    }
 }

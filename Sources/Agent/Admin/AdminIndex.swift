@@ -63,6 +63,7 @@ struct AdminIndex: Sendable {
             "paths": .object(JSONObject(paths.map { .init(key: $0.path, value: .object(JSONObject($0.methods))) })),
         ])
     }
+
     private static func query(_ name: String, _ schema: KeyValuePairs<String, JSONValue?>) -> JSONValue {
         JSONOutput.object([
             "name": .string(name), "in": .string("query"), "required": .bool(false), "schema": JSONOutput.object(schema),
