@@ -123,9 +123,10 @@ struct NextStartTests {
         try folder.write("plugins/gate.lua", "return {\n")
         let check = try await first.command("check")
         #expect(check.status == 78 && check.errors.contains("run would serve version \(version)"), "\(check)")
-        let findings = try await first.command("doctor", "--quick", "--offline", "--json").json["findings"]?.asArray ?? []
+        let report = try await first.command("doctor", "--quick", "--offline", "--json")
+        let findings = try JSONValue(parsing: report.outputBytes)["findings"]?.asArray ?? []
         let kept = findings.first { $0["text"]?.asString?.contains("run would serve version") == true }
-        #expect(kept?["mend"] == "fix the plugin's file, or put it back", "\(findings.map(\.text))")
+        #expect(kept?["mend"] == "fix the plugin's file, or put it back", "\(report)")
         let again = try await AgentProcess.start(configuration, in: folder)
         #expect(try await again.plugin("gate")["version"]?.asString == version)
         _ = try await again.stop()
