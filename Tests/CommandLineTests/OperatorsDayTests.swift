@@ -108,7 +108,7 @@ import Testing
         let outcome = try await Subprocess.run(
             try NightjarExecutable.path(), ["doctor", "--quick", "--offline", "--json", "--config", "nightjar.yaml"], folder: folder.path)
         let disk = try outcome.json["findings"]?.asArray?.first { $0["area"]?.asString == "disk" }
-        #expect(disk?["verdict"] == "warning" && disk?["mend"]?.asString?.contains("mount its disk") == true, "\(outcome)")
+        #expect(disk?["verdict"] == "warning" && disk?["mend"]?.asString?.contains("mount the disk") == true, "\(outcome)")
     }
 
     @Test func checkSaysWhatIsUsedWhereNothingIsSaid() async throws {
