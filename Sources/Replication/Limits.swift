@@ -222,7 +222,7 @@ public struct ReplicationLimitValues: Sendable {
 enum EngineBounds {
     /// `checkpoint_attempts`: how often a checkpoint is sent to a peer whose copy changes concurrently.
     static let checkpointAttempts = 3
-    /// Intervals between saves of a checkpoint for which there is no room here, at most; they double.
+    /// While there is no room here for a checkpoint, it is saved at doubling intervals: at most this many times the usual one.
     static let checkpointIntervalsWithoutRoom = 64
     /// `shown_held_documents`: documents skipped by a feed that are listed with their error; the others are only counted.
     static let shownHeldDocuments = 10

@@ -43,7 +43,7 @@ struct CheckpointActions {
             session.logger.debug("checkpoint of \(collection.name) saved\(isAtPeer ? "" : " here only"): \(body.words)")
             session.tell(session.links[slot], checkpoint: .savedHere)
         } failed: { session, error in
-            // The connection goes on: what it has yet to bring needs no room if it is a deletion, and what it takes to the peer needs none.
+            // The connection stays open: what it takes to the peer needs no room here, and deletions need little.
             guard ReplicationError(store: error).isOutOfSpace else { return session.fail(error) }
             session.logger.warning("the checkpoint of \(collection.name) is saved once there is room: \(error)")
             session.tell(session.links[slot], checkpoint: .notSavedHere)

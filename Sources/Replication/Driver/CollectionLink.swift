@@ -42,7 +42,7 @@ final class CollectionLink {
 
     /// There may be documents here that the peer took away.
     var mayHaveOrphans = false
-    /// Where the review of orphans goes on once the removals that it has found are decided. Nil: it has found all.
+    /// The review of orphans continues behind this document, once the removals that it has found are decided. Nil: it has found all.
     var orphansReviewed: DocumentID?
 
     /// Revisions that the peer wants, checked once more before they are sent.

@@ -26,7 +26,7 @@ struct CheckpointMachine {
     }
 
     enum Action: Sendable, Equatable {
-        /// For so many times the interval between saves.
+        /// It fires after this many intervals between saves.
         case startTimer(intervals: Int)
         /// Records what the checkpoint is about to claim.
         case note
@@ -48,7 +48,7 @@ struct CheckpointMachine {
         case savingAtPeer(CheckpointBody, attempt: Int)
         case fetchingToken(CheckpointBody, attempt: Int)
         case savingHere(CheckpointBody)
-        /// Until the timer fires nothing is saved: the disk is full.
+        /// The disk here is full: nothing is saved until the timer fires.
         case awaitingRoom
         /// The peer does not save; the progress of this connection will be repeated next time.
         case broken
@@ -63,7 +63,7 @@ struct CheckpointMachine {
     private(set) var hasSaved = false
     private var state = State.idle
     private var timerRuns = false
-    /// The timer after a save for which there was no room.
+    /// How many intervals the timer took after the last save for which there was no room; 1 if there was none.
     private var intervals = 1
     /// Why the peer keeps no checkpoint of ours; it is not asked again on this connection.
     private(set) var refusal: ReplicationError?
@@ -144,7 +144,7 @@ struct CheckpointMachine {
             intervals = 1
             state = .idle
             handle(.progressed, current, &actions)
-        // What is saved at the peer only is not used before it is here as well.
+        // A checkpoint that only the peer has is not used: at the next start both copies are compared.
         case (.notSavedHere, .savingHere):
             state = .awaitingRoom
             intervals = min(2 * intervals, EngineBounds.checkpointIntervalsWithoutRoom)

@@ -5,7 +5,7 @@ import Documents
 struct OvertakenDocuments {
     let limit: Int
     private var ids: Set<DocumentID> = []
-    /// There were too many to be named: it may be any document.
+    /// There were too many to be remembered: it may be any document.
     private var areTooMany = false
 
     init(limit: Int) { self.limit = limit }
@@ -18,10 +18,10 @@ struct OvertakenDocuments {
         ids = []
     }
 
-    /// Whether the document is one of them. It is looked up once, and then counts no longer.
+    /// Whether the document is one of them; from then on it no longer is.
     mutating func take(_ id: DocumentID) -> Bool { areTooMany || !ids.isEmpty && ids.remove(id) != nil }
 
-    /// Nothing is on its way any more.
+    /// No row is on its way any more.
     mutating func removeAll() {
         areTooMany = false
         if !ids.isEmpty { ids = [] }

@@ -70,7 +70,7 @@ struct AccessRemovals {
                     let link = session.links[slot]
                     if done.orphans > 0 { link.mayHaveOrphans = true }
                     session.removals.logRemoved(done.ends, orphans: done.orphans, collection.name)
-                    // First, so that the session is not done in between.
+                    // Before the machine hears of these, so that the session does not count as done in between.
                     if link.pull.removals.isEmpty, link.pull.removalsUnderWay == done.ends.count, let after = link.orphansReviewed {
                         link.orphansReviewed = nil
                         session.removals.reviewOrphans(link, after: after)
@@ -118,8 +118,8 @@ struct AccessRemovals {
         } then: { _, _ in }
     }
 
-    /// Looks for orphans of earlier runs, and retries removals on which the pull filter failed, unless the same version is still in force. They are
-    /// as many as are stored in one transaction; the review goes on behind them once they are decided.
+    /// Looks for orphans of earlier runs, and retries removals on which the pull filter failed, unless the same version is still in force. It takes
+    /// as many at a time as are stored in one transaction, and continues behind them once they are decided.
     func reviewOrphans(_ link: CollectionLink, after reviewed: DocumentID? = nil) {
         guard let remote = link.remote else { return }
         let (slot, collection, limit) = (link.slot, link.collection, session.limits.insertionBatch)
