@@ -144,7 +144,7 @@ struct CheckpointMachine {
             intervals = 1
             state = .idle
             handle(.progressed, current, &actions)
-        // A checkpoint that only the peer has is not used: at the next start both copies are compared.
+        // A checkpoint that only the peer has is not used: the next connection compares both copies.
         case (.notSavedHere, .savingHere):
             state = .awaitingRoom
             intervals = min(2 * intervals, EngineBounds.checkpointIntervalsWithoutRoom)
