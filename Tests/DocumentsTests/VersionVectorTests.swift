@@ -198,5 +198,13 @@ import TestRandomness
         #expect(tree.place(of: try VectorHistory("1@\(Self.bob)", history: "2-bb"), current: edited) == .below(legacy))
         #expect(tree.name(of: edited) == RevisionID(vector.current) && tree.name(of: legacy) == legacy)
         #expect(tree.revision(named: RevisionID(vector.current)) == edited && tree.revision(named: legacy) == legacy)
+        // The same revision, made by another author as well, under the earlier of its two names.
+        var earlier = try VectorHistory("4@\(Self.ann)", history: "")
+        earlier.place = .init(revision: edited, history: RevisionHistory())
+        #expect(tree.place(of: earlier, current: edited) == .here(edited))
+        // Another revision of that author under this id has no such name.
+        earlier = try VectorHistory("4@\(Self.bob)", history: "")
+        earlier.place = .init(revision: edited, history: RevisionHistory())
+        #expect(tree.place(of: earlier, current: edited) != .superseded)
     }
 }

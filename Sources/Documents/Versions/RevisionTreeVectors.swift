@@ -68,6 +68,8 @@ extension RevisionTree {
     public func place(of history: VectorHistory, current: RevisionID) -> VectorPlace {
         let version = history.vector.current
         if let here = revision(of: version) { return .here(here) }
+        // One revision has two names, of which this is the earlier one.
+        if let place = history.place?.revision, vectors[place]?.knows(version) == true { return .here(place) }
         let ends = [current] + leaves.map(\.revision).filter { $0 != current }
         if ends.contains(where: { vectors[$0]?.knows(version) == true }) { return .superseded }
         let mentioned = mentioned(in: history)

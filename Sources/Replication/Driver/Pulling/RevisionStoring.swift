@@ -82,7 +82,10 @@ struct RevisionStoring: Sendable {
             return .stored(.conflict(current: row.revision))
         }
         if naming != .trees {
-            guard let located = try transaction.locate(incoming, in: collection, isUnaware: isUnaware) else { return .stored(.alreadyPresent) }
+            guard let located = try transaction.locate(incoming, in: collection, isUnaware: isUnaware) else {
+                try settle(revision, transaction)
+                return .stored(.alreadyPresent)
+            }
             incoming = located
         }
         if storable.route != nil {
@@ -105,8 +108,12 @@ struct RevisionStoring: Sendable {
             guard error.concernsOneDocument || takesWhatFits && error.isOutOfSpace else { throw error }
             return .failed(error)
         }
-        if settlesHeld, let remote = self.remote { try HeldRevisions.settle(revision, remote, collection, transaction) }
+        try settle(revision, transaction)
         return .stored(outcome)
+    }
+
+    private func settle(_ revision: CheckedRevision, _ transaction: WriteTransaction) throws(StoreError) {
+        if settlesHeld, let remote { try HeldRevisions.settle(revision, remote, collection, transaction) }
     }
 }
 
