@@ -16,6 +16,9 @@ package struct HTTPProbe: Sendable {
         package var description: String { "HTTP \(status): \(text)" }
     }
 
+    /// The server closed the connection without an answer.
+    package struct Unanswered: Error {}
+
     let address: Socket.Address
 
     package static func unix(_ path: String) -> HTTPProbe { HTTPProbe(address: .unix(path)) }
@@ -79,6 +82,7 @@ package struct HTTPProbe: Sendable {
     ///
     /// - Parameter hasBody: false for the answer to HEAD, which gives the length of a body that does not follow.
     package static func parse(_ bytes: [UInt8], hasBody: Bool = true) throws -> Answer {
+        if bytes.isEmpty { throw Unanswered() }
         guard let end = bytes.headEnd else { throw SupportError("not an HTTP answer: \(String(decoding: bytes.prefix(500), as: UTF8.self))") }
         var lines = String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\r\n")
         let words = lines.removeFirst().split(separator: " ", maxSplits: 2)
