@@ -3,7 +3,7 @@ import NIOCore
 import Replication
 import Testing
 
-/// A row of a listener's feed that waits while the peer itself writes the document.
+/// A row of a listener's feed that waits while the document changes.
 ///
 /// Couchbase Lite keeps 20 generations of a document. After so many saves it would not know its own first revision any more, and take it for the
 /// listener's decision against everything that came after it.
@@ -31,5 +31,25 @@ struct OvertakenRowTests {
         #expect(came == "norev")
         #expect(await peer.isAlive())
         #expect(try await database.body("x") == "{\"n\":2}")
+    }
+
+    /// The document is written by another peer while the row waits: whoever gets both only knows the first revision as an earlier one if it is not too
+    /// far behind. Of a document that never stands still, every other revision is sent nevertheless.
+    @Test(arguments: [5, 12]) func aRevisionThatIsFarBehindByNowIsNotSent(_ generations: Int) async throws {
+        let database = try TestDatabase("hub")
+        _ = try await database.put("x", "{\"n\":1}")
+        let peer = try await Peer(Hub(database)) { $0.profile == "changes" ? nil : OutgoingReply() }
+        await peer.begin()
+        #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")])?.error == nil)
+        var requests = peer.requests.makeAsyncIterator()
+        var came: [String] = []
+        while came.count < 3, let request = await requests.next() {
+            if request.properties["id"] == "x" { came.append(request.profile) }
+            guard request.profile == "changes", String(buffer: request.body).contains("\"x\"") else { continue }
+            for generation in 0..<generations { _ = try await database.put("x", "{\"n\":\(generation + 2)}") }
+            peer.reply(to: request.number, OutgoingReply(json: "[[]]"))
+        }
+        #expect(came == (generations < 10 ? ["rev", "rev", "rev"] : ["norev", "rev", "norev"]))
+        #expect(await peer.isAlive())
     }
 }

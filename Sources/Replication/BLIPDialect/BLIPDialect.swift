@@ -212,7 +212,9 @@ struct BLIPDialect: Dialect, ~Copyable {
                 if slots[trip.slot].style == .announce { events.append(.warn("the peer could not take \(trip.id): \(error)")) }
                 events.append(.revisionAnswered(trip, ReplicationError(reply: error, to: Profile.rev)))
             } else {
-                events.append(.revisionAnswered(trip, nil, kept: reply.properties[Property.kept].flatMap { KeptByPeer.Reason(word: $0) }))
+                let kept = reply.properties[Property.kept].flatMap { KeptByPeer.Reason(word: $0) }
+                let isKnown = reply.properties[Property.noop] == "true"
+                events.append(.revisionAnswered(trip, nil, kept.map { .kept($0) } ?? (isKnown ? .alreadyHeld : .stored)))
             }
         case .subscription(let picks):
             guard let error = reply.error else { break }

@@ -150,7 +150,7 @@ struct DeltaDriver {
             return false
         }
         link.deltas.refused += 1
-        (document.travelsWhole, document.mayHaveChanged) = (true, true)
+        (document.travelsWhole, document.currency) = (true, .overtakenByPeer)
         session.outgoingChecks.send(document, link)
         return true
     }

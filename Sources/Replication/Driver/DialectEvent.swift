@@ -7,7 +7,7 @@ import NIOCore
 enum DialectEvent: Sendable {
     case push(slot: Int, PushEvent)
     /// The peer accepted a revision of ours, or refused it.
-    case revisionAnswered(InFlightRevision, ReplicationError?, kept: KeptByPeer.Reason? = nil)
+    case revisionAnswered(InFlightRevision, ReplicationError?, _ taking: PeerTaking = .stored)
     case pull(slot: Int, PullEvent)
     case checkpoint(slot: Int, CheckpointMachine.Event)
     case blob(BlobEvent)

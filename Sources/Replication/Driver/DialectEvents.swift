@@ -13,17 +13,16 @@ struct DialectEvents {
             session.owed.answered()
             guard slot < session.links.count else { return }
             if session.links[slot].push != nil { session.tell(session.links[slot], push: event) }
-        case .revisionAnswered(let trip, let error, let kept):
+        case .revisionAnswered(let trip, let error, let taking):
             session.owed.answered()
             let fault = session.blobs.files.lent.fault(trip)
             session.blobs.files.lent.reclaim(trip)
             // An answer to a revision sent under an earlier subscription does not concern this one.
             guard trip.slot < session.links.count, session.links[trip.slot].push != nil, session.links[trip.slot].generation == trip.generation else { return }
             if session.deltas.sendsWholeAgain(trip.id, error, session.links[trip.slot]) { return }
-            let taken = kept.map { PushEvent.keptByPeer(trip.id, $0) } ?? .acknowledged(trip.id)
             // Without the blob the peer can only refuse, so the refusal is not its fault.
             let refusal = error.map { $0.isConflict || $0.isForbidden ? $0 : fault ?? $0 }
-            let answer = refusal.map { PushEvent.refused(trip.id, $0) } ?? taken
+            let answer = refusal.map { PushEvent.refused(trip.id, $0) } ?? .acknowledged(trip.id, taking)
             session.tell(session.links[trip.slot], push: answer)
         case .pull(let slot, let event): handle(event, slot)
         case .checkpoint(let slot, let event):

@@ -24,7 +24,8 @@ struct FeedReader {
     private(set) var position: FeedPosition
     var reading = Reading.nothing
     private(set) var stall: Stall?
-    private var newest: SequenceNumber = 0
+    /// The newest sequence that the store has reported.
+    private(set) var newest: SequenceNumber = 0
     private var reachedEnd = false
     private var isBlocked = false
     /// Something changed while the feed was stalled: possibly the document at which it stalled.

@@ -18,3 +18,12 @@ public struct KeptByPeer: Sendable, Equatable {
 
     public init(_ reason: Reason, _ revision: RevisionID) { (self.reason, self.revision) = (reason, revision) }
 }
+
+/// What a peer did with a revision that it acknowledged.
+enum PeerTaking: Sendable, Equatable {
+    case stored
+    /// It was there, by another way.
+    case alreadyHeld
+    /// It is on a list of the peer instead of in its database.
+    case kept(KeptByPeer.Reason)
+}

@@ -15,6 +15,16 @@ struct BranchEnd: Sendable, Equatable {
     var vector: VectorHistory?
 }
 
+/// What has happened here since a revision was read.
+enum Currency: Sendable {
+    /// Nothing: it is still the current one.
+    case current
+    /// Something was written, perhaps this document. A peer that gets it takes it as an earlier revision, unless it is far behind.
+    case storeHasChanged
+    /// The peer itself has sent a revision of the document: this one goes out only if it is still the current one.
+    case overtakenByPeer
+}
+
 /// One of our documents on its way to the peer.
 typealias OutgoingDocument = Shared<OutgoingFields>
 
@@ -25,8 +35,10 @@ struct OutgoingFields: Sendable {
     var isDeleted = false
     /// The blobs that the body names.
     var blobs: [BlobDigest] = []
-    /// The peer has sent a revision of the document since this one was read: it goes out only if it is still the current one.
-    var mayHaveChanged = false
+    /// The newest sequence of the collection when it was read.
+    var newestWhenRead = SequenceNumber.max
+    /// Whether it may have been replaced here by the time it goes out.
+    var currency = Currency.current
     /// The body's bytes as stored. Opaque to the machines, apart from their number.
     var body: [UInt8] = []
     /// Ancestors, newest first.

@@ -51,9 +51,7 @@ enum PushEvent: Sendable {
     case forbidden(ListID?, [DocumentID], ReplicationError)
     /// Answers ``PushAction/compare(_:)``.
     case compared([(DocumentID, Comparison)])
-    case acknowledged(DocumentID)
-    /// The peer has it on a list instead of in its database.
-    case keptByPeer(DocumentID, KeptByPeer.Reason)
+    case acknowledged(DocumentID, PeerTaking = .stored)
     case refused(DocumentID, ReplicationError)
     /// A document about to be sent may no longer be seen by the peer, which was informed that it will not come.
     case withdrawn(DocumentID)

@@ -105,8 +105,7 @@ struct PushMachine {
         case .forbidden(let list, let ids, let error): forbid((list.map { lists.take($0) } ?? []) + ids, error, &actions)
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
         case .compared(let results): for (id, comparison) in results { accept(comparison, of: id, &actions) }
-        case .acknowledged(let id): acknowledge(id, kept: nil, &actions)
-        case .keptByPeer(let id, let reason): acknowledge(id, kept: reason, &actions)
+        case .acknowledged(let id, let taking): acknowledge(id, taking, &actions)
         case .refused(let id, let error): refuse(id, error, &actions)
         case .noted(let batch): acknowledged.noted(batch)
         case .recordNow: note(&actions)
@@ -134,7 +133,11 @@ struct PushMachine {
                 continue
             }
             if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
-            document.mayHaveChanged = overtaken.take(document.id)
+            if overtaken.take(document.id) {
+                document.currency = .overtakenByPeer
+            } else if document.newestWhenRead < feed.newest {
+                document.currency = .storeHasChanged
+            }
             actions.append(.send(document))
         }
         offer(&actions)
@@ -383,12 +386,15 @@ struct PushMachine {
         if settings.style == .propose, ledger.hasDue { note(&actions) }
     }
 
-    private mutating func acknowledge(_ id: DocumentID, kept reason: KeptByPeer.Reason?, _ actions: inout [PushAction]) {
+    private mutating func acknowledge(_ id: DocumentID, _ taking: PeerTaking, _ actions: inout [PushAction]) {
         guard case .sent(let document)? = ledger.phase(of: id) else { return }
         removalWatch.answers += 1
-        ledger.count { $0.pushed += 1 }
-        let kept = reason.map { KeptByPeer($0, document.version) }
-        report(document, nil, kept: kept, &actions)
+        let kept: KeptByPeer? = if case .kept(let reason) = taking { KeptByPeer(reason, document.version) } else { nil }
+        // What the peer had, from somebody else, does not count as received there, and not as pushed here.
+        if taking != .alreadyHeld {
+            ledger.count { $0.pushed += 1 }
+            report(document, nil, kept: kept, &actions)
+        }
         hold(document, &actions)
         if let kept, settings.style == .announce, !document.isEndOfBranch { declinedDocuments.note(document, .kept(kept)) }
         if ledger.waiting == 0 { retry.reset() }

@@ -58,7 +58,7 @@ import Testing
         push.on(.storeChanged(newest: 5))
         push.on(.read(page(outgoing("d", 5))))
         push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
-        #expect(push.on(.keptByPeer(doc("d"), .held)).first == "report d ok")
+        #expect(push.on(.acknowledged(doc("d"), .kept(.held))).first == "report d ok")
         #expect(fate("d", 5) == .notTaken(.kept(KeptByPeer(.held, rev("1-a")))) && fate("d", 6) == .taken)
         // What lies before the peer's starting point was dealt with earlier, unless it is accepted after all.
         var later = DeclinedDocuments(limit: 10, behind: 3)
@@ -195,7 +195,21 @@ import Testing
         overtake("offered")
         push.on(.answered(list, [.wanted(known: [])]))
         guard case .send(let sent)? = push.last.first else { return #expect(Bool(false), "nothing is sent") }
-        #expect(sent.mayHaveChanged == (place == "being read" || place == "offered"))
+        #expect((sent.currency == .overtakenByPeer) == (place == "being read" || place == "offered"))
+    }
+
+    /// Whoever wrote it: the peer may have the newer revision by another way.
+    @Test(arguments: [1, 2] as [SequenceNumber]) func aRowIsCheckedBeforeItGoesOutIfTheStoreHasChangedSinceItWasRead(_ newest: SequenceNumber) {
+        var push = PushRun(.announce)
+        push.start()
+        var row = outgoing("a", 1)
+        row.newestWhenRead = 1
+        push.on(.read(page(row)))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.storeChanged(newest: newest))
+        push.on(.answered(list, [.wanted(known: [])]))
+        guard case .send(let sent)? = push.last.first else { return #expect(Bool(false), "nothing is sent") }
+        #expect((sent.currency == .storeHasChanged) == (newest == 2))
     }
 
     @Test func aRevisionIsGivenUpIfTheNextOneDoesNotDescendFromIt() {

@@ -49,6 +49,12 @@ import Testing
         #expect(push.counts.total == 1 && push.counts.completed == 1 && push.counts.pushed == 1)
     }
 
+    @Test func aRevisionThatThePeerHadByAnotherWayIsNotedAndNotCountedAsPushed() {
+        var push = sent()
+        #expect(push.on(.acknowledged(doc("a"), .alreadyHeld)) == ["note a@1-a"])
+        #expect(push.counts.pushed == 0 && push.counts.completed == 1 && push.isClean)
+    }
+
     // MARK: - One revision of a document at a time
 
     @Test func aSecondRevisionWaitsForTheEndOfTheFirstAndIsReadAgain() {

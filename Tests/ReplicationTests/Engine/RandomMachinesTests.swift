@@ -111,7 +111,7 @@ import Testing
                     for (id, _) in revisions { if let version = lastOffered[id] { settled.insert(version) } }
                 }
                 switch event {
-                case .acknowledged(let id), .keptByPeer(let id, _), .refused(let id, _), .keptBack(let id, _, _), .withdrawn(let id): sent.remove(id)
+                case .acknowledged(let id, _), .refused(let id, _), .keptBack(let id, _, _), .withdrawn(let id): sent.remove(id)
                 default: break
                 }
                 push.handle(event, &pushActions)

@@ -51,7 +51,7 @@ struct FeedSource: Sendable {
             {
                 continue
             }
-            if let document = try document(transaction, change, peerVersion: known, historyLimit) { page.documents.append(document) }
+            if let document = try document(transaction, change, peerVersion: known, page.newest, historyLimit) { page.documents.append(document) }
         }
         return page
     }
@@ -67,7 +67,7 @@ struct FeedSource: Sendable {
             next: FeedPosition(found.place.sequence, channels: found.place), isEnd: found.isEnd, isBlocked: found.isBlocked,
             newest: found.newest)
         for row in found.rows.lazy.map({ $0.withheld() }) {
-            guard var document = try document(transaction, row.change, peerVersion: nil, historyLimit) else { continue }
+            guard var document = try document(transaction, row.change, peerVersion: nil, found.newest, historyLimit) else { continue }
             document.sequence = row.sequence
             document.visibility = row.visibility
             document.event = row.event
@@ -88,6 +88,7 @@ struct FeedSource: Sendable {
     ) throws(StoreError) -> (documents: [OutgoingDocument], count: Int) {
         var documents: [OutgoingDocument] = []
         var (count, bytes) = (0, 0)
+        let newest = try transaction.lastSequence(collection)
         for (id, known) in wanted where bytes < maxBytes {
             count += 1
             let found: ChangeRow?
@@ -101,7 +102,7 @@ struct FeedSource: Sendable {
             guard let change = found, !(skipsConflicts && change.hasConflict) else { continue }
             var peerVersion = change.sequence > trustsBehind ? change.remoteRevision : nil
             if let known { peerVersion = try transaction.revision(named: known, collection, id) ?? (remote == nil ? known : peerVersion) }
-            if let document = try document(transaction, change, peerVersion: peerVersion, historyLimit) {
+            if let document = try document(transaction, change, peerVersion: peerVersion, newest, historyLimit) {
                 documents.append(document)
                 bytes += document.heldBytes
             }
@@ -253,13 +254,14 @@ struct FeedSource: Sendable {
 
     /// Nil for a damaged document: it is set aside, and the feed continues after it.
     private func document(
-        _ transaction: ReadTransaction, _ change: ChangeRow, peerVersion: Version?, _ historyLimit: Int
+        _ transaction: ReadTransaction, _ change: ChangeRow, peerVersion: Version?, _ newest: SequenceNumber, _ historyLimit: Int
     ) throws(StoreError) -> OutgoingDocument? {
         do throws(StoreError) {
             let body = change.body ?? []
             var document = OutgoingDocument(
                 sequence: change.sequence, id: change.id, version: change.revision, isDeleted: change.isDeleted,
                 blobs: change.hasBlobs ? ((try? BlobReferences.find(in: body)) ?? []).map(\.digest) : [], body: body, peerVersion: peerVersion)
+            document.newestWhenRead = newest
             if change.hasTree {
                 let tree = try change.revisionTree()
                 document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit)

@@ -21,8 +21,20 @@ struct OutgoingChecks {
         return document.judgedBy != filter.version
     }
 
-    /// Whether it may be older than what the peer has made of it. The end of a branch is not the current revision in any case.
-    private func mayHaveChanged(_ document: OutgoingDocument) -> Bool { document.mayHaveChanged && !document.isEndOfBranch }
+    /// Whether it may be older than what the peer has by now. The end of a branch is not the current revision in any case, and version vectors have no
+    /// history that could be too short.
+    private func mayHaveChanged(_ document: OutgoingDocument) -> Bool {
+        guard !document.isEndOfBranch else { return false }
+        return switch document.currency {
+        case .current: false
+        case .storeHasChanged: document.vector == nil
+        case .overtakenByPeer: true
+        }
+    }
+
+    /// A peer that has a later revision, by another way, no longer knows the one that lies this many generations before it, and would take it for our
+    /// decision. Half of what Couchbase Lite keeps by default (`maxRevTreeDepth`).
+    private static let generationsPeersKeep: UInt64 = 10
 
     private func checkNext(_ link: CollectionLink) {
         guard let documents = link.leaving.next() else { return }
@@ -36,7 +48,10 @@ struct OutgoingChecks {
                 if let access, try !transaction.isVisible(collection, document.id, row.revision, to: access) { return .hidden }
                 guard needsFilterRecheck || mayHaveChanged else { return .open }
                 // It may have got another name by now.
-                guard try transaction.revision(named: document.version, collection, document.id) == row.revision else { return .changed }
+                if row.sequence != document.sequence, try transaction.revision(named: document.version, collection, document.id) != row.revision {
+                    if needsFilterRecheck || document.currency == .overtakenByPeer { return .changed }
+                    return row.revision.generation < document.version.generation + Self.generationsPeersKeep ? .open : .farBehind
+                }
                 guard needsFilterRecheck else { return .open }
                 return .doubted(
                     PolicyDocument(id: document.id, revision: document.version, isDeleted: document.isDeleted, body: row.body ?? []))
@@ -67,7 +82,8 @@ struct OutgoingChecks {
             // A tombstone is also sent to peers that had the document; it says no more than that it is deleted.
             case .hidden where document.isDeleted: session.deltas.send(document.withoutBody(), link)
             case .hidden: stay(document, .isNotOpen, .withdrawn(document.id), link)
-            case .changed: stay(document, .wasDropped, .withdrawn(document.id), link)
+            case .farBehind where !link.leaving.drops(document.id): session.deltas.send(document, link)
+            case .changed, .farBehind: stay(document, .wasDropped, .withdrawn(document.id), link)
             case .doubted(let question): settle(document, question, next.next() ?? .reject, by: version, link)
             }
         }
