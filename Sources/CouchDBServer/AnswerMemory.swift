@@ -171,7 +171,7 @@ package final class AnswerMemory: Sendable {
                 if parts.share == nil {
                     // Most answers are this small, and not worth counting.
                     guard bytes > CouchLimits.smallAnswer else { return nil }
-                    parts.share = memory.budget.share { [weak self] standing in if standing == .evicted { self?.cut() } }
+                    parts.share = memory.budget.share(of: origin) { [weak self] standing in if standing == .evicted { self?.cut() } }
                 }
                 if parts.share?.hold(bytes, owedByPeer: owed, isQuiet: isQuiet(owed)) == .evicted { cut() }
                 return (bytes, owed, parts.question)

@@ -3,9 +3,10 @@ import Synchronization
 /// How much memory an agent may hold on behalf of its peers, over all connections: incomplete messages, waiting lists and revisions, unread replies,
 /// bodies of requests.
 ///
-/// Back-pressure comes first: above three quarters of the budget, connections that hold more than their fair share are asked to take no more. If the
-/// budget is used up nevertheless, the connection is evicted whose peer has made us hold the most for the longest time without progress. If most of it
-/// is held for quiet peers, and little is owed, one of the quiet ones goes instead.
+/// Back-pressure comes first: above three quarters of the budget, connections that hold more than their fair share are asked to take no more, where
+/// each origin has a share that its connections divide among them. If the budget is used up nevertheless, the connection is evicted whose peer has made
+/// us hold the most for the longest time without progress: if one origin owes more than its fair share, and the most of all, that connection is one of
+/// its own. If most of the budget is held for quiet peers, and little is owed, one of the quiet ones goes instead.
 public final class MemoryBudget: Sendable {
     /// The standing of a connection in the budget.
     public enum Standing: Sendable, Equatable {
@@ -18,6 +19,8 @@ public final class MemoryBudget: Sendable {
 
     /// What one connection holds.
     fileprivate struct Holding {
+        /// With whose connections it counts.
+        var origin: Origin
         var bytes = 0
         /// The part that only the peer can clear: messages it has not completed, replies it has not read.
         var owedByPeer = 0
@@ -35,6 +38,9 @@ public final class MemoryBudget: Sendable {
         var wasAsked = false
         var changed: @Sendable (Standing) -> Void
         var trim: @Sendable () -> Void
+
+        /// What it adds to the sums of its origin.
+        var load: Load { Load(bytes: bytes, owed: owedByPeer >= MemoryBudget.smallDebt ? owedByPeer : 0) }
 
         /// Another thread may have read the clock later and been processed first.
         fileprivate func age(_ now: UInt64) -> UInt64 { now > owesSince ? now - owesSince : 0 }
@@ -73,8 +79,8 @@ public final class MemoryBudget: Sendable {
         fileprivate var leaving = 0
         /// The maximum since it was last queried.
         var highest = 0
-        /// Number of connections that hold anything.
-        fileprivate var holders = 0
+        /// What the connections of each origin hold and owe together.
+        var origins = Origins()
         fileprivate var crowded: Set<Int> = []
         /// Connections whose peers owe a significant amount: the candidates for eviction.
         fileprivate var debtors: Set<Int> = []
@@ -127,17 +133,20 @@ public final class MemoryBudget: Sendable {
     }
 
     /// Each connection may hold this much, however many there are: with less, it could not transfer any message.
-    private static let smallestShare = 16 << 10
+    static let smallestShare = 16 << 10
 
     /// A place for one connection.
     ///
     /// - Parameters:
+    ///   - origin: the address of its peer, without a port, with whose other connections it counts; nil if it counts with no other.
     ///   - trim: called in the same way as `changed` when the connection should release what it can spare.
     ///   - changed: called on any thread, without a lock, when others change the connection's standing.
-    public func share(trim: @escaping @Sendable () -> Void = {}, changed: @escaping @Sendable (Standing) -> Void) -> Share {
+    public func share(
+        of origin: String? = nil, trim: @escaping @Sendable () -> Void = {}, changed: @escaping @Sendable (Standing) -> Void
+    ) -> Share {
         let number = state.withLock { state in
             state.last += 1
-            state.holdings[state.last] = Holding(changed: changed, trim: trim)
+            state.holdings[state.last] = Holding(origin: origin.map(Origin.address) ?? .own(state.last), changed: changed, trim: trim)
             return state.last
         }
         return Share(self, number)
@@ -161,18 +170,17 @@ public final class MemoryBudget: Sendable {
             holding.spare = spare
             if spare == 0 { holding.wasAsked = false }
             if spare > 0, !holding.wasAsked { state.spares.insert(number) } else { state.spares.remove(number) }
-            state.holders += (bytes > 0 ? 1 : 0) - (holding.bytes > 0 ? 1 : 0)
+            let old = holding.load
             holding.owe(owedByPeer, now)
             holding.bytes = bytes
+            state.origins.change(holding.origin, from: old, to: holding.load)
             let isQuiet = isQuiet && bytes - spare >= Self.smallestQuiet
             let quietBytes = isQuiet ? bytes - spare : 0
             state.quietBytes += quietBytes - holding.quietBytes
             (holding.quietBytes, holding.quietSince) = (quietBytes, isQuiet ? holding.quietSince ?? now : nil)
             if isQuiet { state.quiet.insert(number) } else { state.quiet.remove(number) }
             if owedByPeer >= Self.smallDebt { state.debtors.insert(number) } else { state.debtors.remove(number) }
-            let fair = max(Self.smallestShare, most / max(1, state.holders))
-            // At half of its share, since what is being read for it comes on top.
-            holding.isCrowded = state.used > calm && bytes > fair / 2
+            holding.isCrowded = state.used > calm && state.origins.isCrowded(holding.origin, bytes, most: most)
             if holding.isCrowded { state.crowded.insert(number) } else { state.crowded.remove(number) }
             state.holdings[number] = holding
             var calls: [Call] = []
@@ -247,9 +255,13 @@ public final class MemoryBudget: Sendable {
 
     private func largestDebtor(_ state: State, _ now: UInt64) -> Int? {
         // Only debtors are examined: otherwise, when many honest connections use up the budget, each call would examine all of them.
-        let weights = state.debtors.map { (number: $0, weight: state.holdings[$0]?.weight(now) ?? 0) }
-        let most = weights.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
-        return most.flatMap { $0.weight > 0 ? $0.number : nil }
+        let debtors = state.debtors.compactMap { number in
+            state.holdings[number].map { (number: number, origin: $0.origin, weight: $0.weight(now)) }
+        }
+        let (origins, most) = (state.origins, most(state))
+        let accused = Self.accused(debtors, origin: { $0.origin }, weight: { $0.weight }, owesTooMuch: { origins.owesTooMuch($0, most: most) })
+        let largest = accused.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
+        return largest.flatMap { $0.weight > 0 ? $0.number : nil }
     }
 
     /// Nanoseconds after which a debt is older than that of a peer which transfers something.
@@ -291,10 +303,11 @@ public final class MemoryBudget: Sendable {
         let calls = state.withLock { state -> [Call] in
             guard let holding = state.holdings[number] else { return [] }
             state.forget(holding, number)
-            state.holdings[number] = Holding(bytes: bytes, changed: { _ in }, trim: {})
+            let left = Holding(origin: holding.origin, bytes: bytes, changed: { _ in }, trim: {})
+            state.holdings[number] = left
+            state.origins.change(left.origin, from: .nothing, to: left.load)
             state.used += bytes
             state.highest = max(state.highest, state.used)
-            if bytes > 0 { state.holders += 1 }
             var calls: [Call] = []
             if state.used <= calm(state) { relieve(&state, except: number, &calls) }
             return calls
@@ -346,7 +359,7 @@ extension MemoryBudget.State {
 
     /// A connection has ended, or has to: it is no longer counted on.
     fileprivate mutating func withdraw(_ holding: MemoryBudget.Holding, _ number: Int) {
-        if holding.bytes > 0 { holders -= 1 }
+        origins.change(holding.origin, from: holding.load, to: .nothing)
         if holding.wasAsked { promised -= holding.spare }
         crowded.remove(number)
         spares.remove(number)

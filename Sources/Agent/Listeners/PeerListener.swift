@@ -336,6 +336,7 @@ package final class PeerListener: ListenerDelegate {
             admission.database, admission.principal, subprotocol: transport.subprotocol ?? Subprotocol(rawValue: request.selectedProtocol) ?? .generation3)
         let who = admission.principal.name ?? Self.host(of: request.remoteAddress)
         (configuration.proofs, configuration.proofAccount) = (proofs, admission.principal.name.map { "user \($0)" } ?? request.origin)
+        configuration.origin = request.origin
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration),
             observer: SessionObserver(

@@ -24,10 +24,15 @@ final class BodyMemory: Sendable {
 
     private let state = Mutex(State())
     private let table: ConnectionTable
+    private let origin: String?
     private let yieldResources: @Sendable () -> Void
 
-    /// - Parameter yieldResources: called from any thread when this request must release its memory, now or later.
-    init(_ table: ConnectionTable, yieldResources: @escaping @Sendable () -> Void) { (self.table, self.yieldResources) = (table, yieldResources) }
+    /// - Parameters:
+    ///   - origin: the client's address, with whose other requests this one counts; nil if it counts with no other.
+    ///   - yieldResources: called from any thread when this request must release its memory, now or later.
+    init(_ table: ConnectionTable, of origin: String? = nil, yieldResources: @escaping @Sendable () -> Void) {
+        (self.table, self.origin, self.yieldResources) = (table, origin, yieldResources)
+    }
 
     deinit { relinquish() }
 
@@ -96,7 +101,7 @@ final class BodyMemory: Sendable {
         let (share, held, owed, isQuiet, difference) = state.withLock { state in
             change(&state)
             let held = state.bytes + state.tools
-            let share = state.share ?? budget.share { [yieldResources] in if $0 == .evicted { yieldResources() } }
+            let share = state.share ?? budget.share(of: origin) { [yieldResources] in if $0 == .evicted { yieldResources() } }
             state.share = share
             defer { state.counted = held }
             return (share, held, state.isOwed ? held : 0, state.isQuiet, held - state.counted)

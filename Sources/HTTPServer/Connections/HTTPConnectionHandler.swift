@@ -25,7 +25,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private let unread: UnreadBytes
 
     init(core: HTTPListener.Core, entry: ConnectionTable.Entry, info: ConnectionInfo) {
-        unread = UnreadBytes(core.table.memory) { [channel = entry.channel] in channel.close(promise: nil) }
+        unread = UnreadBytes(core.table.memory, of: entry.origin) { [channel = entry.channel] in channel.close(promise: nil) }
         self.core = core
         self.entry = entry
         self.info = info
@@ -130,7 +130,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         connection.cut = yieldResources
         if exchange.hasBody {
             exchange.open(BodyPipe { demand in eventLoop.execute { bound.value.handler?.bodyIsWanted(demand, of: bound.value) } })
-            memory = core.bodyMemory(of: info.remoteAddress, yieldResources: yieldResources)
+            memory = core.bodyMemory(of: info, yieldResources: yieldResources)
         }
         let limit = NamedLimit("body_bytes", limits.bodyBytes)
         let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: limit, memory: memory)

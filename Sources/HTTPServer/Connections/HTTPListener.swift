@@ -94,8 +94,8 @@ package final class HTTPListener: Sendable {
         }
 
         /// - Parameter yieldResources: called from any thread when the request has to give way.
-        func bodyMemory(of remoteAddress: String, yieldResources: @escaping @Sendable () -> Void) -> BodyMemory {
-            BodyMemory(table) { [logger] in
+        func bodyMemory(of client: ConnectionInfo, yieldResources: @escaping @Sendable () -> Void) -> BodyMemory {
+            BodyMemory(table, of: client.origin) { [logger, remoteAddress = client.remoteAddress] in
                 logger.warning(
                     "an incomplete request is dropped: limits.memory is used up", metadata: ["remote": "\(remoteAddress)", "limit": "limits.memory"])
                 yieldResources()

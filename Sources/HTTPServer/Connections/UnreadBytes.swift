@@ -4,14 +4,17 @@ import Environment
 /// event loop.
 final class UnreadBytes {
     private let memory: MemoryBudget
+    private let origin: String
     private let cut: @Sendable () -> Void
     private var share: MemoryBudget.Share?
 
     /// Not worth counting.
     private static let few = 4 << 10
 
-    /// - Parameter cut: closes the connection, from any thread.
-    init(_ memory: MemoryBudget, cut: @escaping @Sendable () -> Void) { (self.memory, self.cut) = (memory, cut) }
+    /// - Parameters:
+    ///   - origin: the client's address, with whose other connections this one counts.
+    ///   - cut: closes the connection, from any thread.
+    init(_ memory: MemoryBudget, of origin: String, cut: @escaping @Sendable () -> Void) { (self.memory, self.origin, self.cut) = (memory, origin, cut) }
 
     /// From now on this many bytes wait.
     func note(_ bytes: Int) {
@@ -21,7 +24,7 @@ final class UnreadBytes {
         }
         // An answer larger than the budget is still sent.
         let bytes = min(bytes, memory.limit / 2)
-        let share = share ?? memory.share { [cut] in if $0 == .evicted { cut() } }
+        let share = share ?? memory.share(of: origin) { [cut] in if $0 == .evicted { cut() } }
         self.share = share
         if share.hold(bytes, owedByPeer: bytes) == .evicted { cut() }
     }

@@ -34,9 +34,12 @@ final class SessionAccounts {
 
     init(_ session: SessionDriver) { self.session = session }
 
+    /// A connection that we opened counts with no other.
+    private var origin: String? { if case .passive(let passive) = session.role { passive.origin } else { nil } }
+
     func open() {
         let owner = session.owner
-        share = session.memory.share(trim: { [weak owner] in owner?.later { $0.accounts.trim() } }) { [weak owner] standing in
+        share = session.memory.share(of: origin, trim: { [weak owner] in owner?.later { $0.accounts.trim() } }) { [weak owner] standing in
             // Others need not wait for this: an evicted connection ends in its own time, and a relieved one continues.
             owner?.later { $0.accounts.stand(standing) }
         }
@@ -57,7 +60,7 @@ final class SessionAccounts {
         let (transport, unread) = (session.transport, session.transport.waitingBytes)
         let owed = unread + (standing == .evicted ? Self.closingBytes : 0)
         guard !isDisconnected, owed > DriverBounds.negligibleUnreadBytes else { return }
-        let lingering = session.memory.share { [weak transport] in if $0 == .evicted { transport?.drop() } }
+        let lingering = session.memory.share(of: origin) { [weak transport] in if $0 == .evicted { transport?.drop() } }
         self.lingering = lingering
         _ = lingering.hold(owed, owedByPeer: owed)
     }

@@ -59,6 +59,8 @@ public struct PassiveConfiguration: Sendable {
     public var proofs: ProofAccounts
     /// Identifies the peer in ``proofs``, over all its connections.
     public var proofAccount = ""
+    /// The peer's address, without a port, with whose other connections this one counts in the memory budget; nil if it counts with no other.
+    public var origin: String?
     public var limits: ReplicationLimits
 
     public init(
