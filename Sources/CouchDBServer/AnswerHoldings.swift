@@ -1,3 +1,5 @@
+import Environment
+
 /// What the answers of a listener hold, which requests wait for memory, and whose answers are cut for them.
 ///
 /// Answers are cut when their clients do not read them. A client that takes part of an answer makes its debt younger by that part, so that one that
@@ -119,8 +121,8 @@ struct AnswerHoldings {
         leaving.values.reduce(0) { $0 + (now < $1.since + CouchLimits.answerHaste * 1_000_000 ? $1.bytes : 0) }
     }
 
-    /// The answers to cut for a request, as many as it takes: those that have been owed the most for the longest. Their memory is released when
-    /// their connections are closed.
+    /// The answers to cut for a request, as many as it takes: those that have been owed the most for the longest, and first those of the address that
+    /// owes the most together, if it holds too much. Their memory is released when their connections are closed.
     ///
     /// - Parameters:
     ///   - lacking: the bytes that it lacks.
@@ -131,9 +133,15 @@ struct AnswerHoldings {
         guard lacking > 0, waited > CouchLimits.answerHaste * 1_000_000, let request = waiting[answer] else { return [] }
         var chosen: [Held] = []
         let isModest = wants(request.origin) <= share
-        for candidate in candidates(but: answer, now) where lacking > 0 {
+        let isDue = { (holdings: AnswerHoldings, debtor: Held) in
+            holdings.isDue(debtor, for: request, isModest: isModest, waited: waited, share: share, now)
+        }
+        var due = candidates(but: answer, now).filter { isDue(self, $0.held) }
+        while lacking > 0, let candidate = first(of: due, share) {
+            due.removeAll { $0.answer == candidate.answer }
             let debtor = candidate.held
-            guard isDue(debtor, for: request, isModest: isModest, waited: waited, share: share, now) else { continue }
+            // Its address may hold less by now than it did.
+            guard isDue(self, debtor) else { continue }
             set(candidate.answer, nil)
             leaving[candidate.answer] = Leaving(bytes: debtor.bytes, since: now)
             lacking -= debtor.bytes
@@ -162,6 +170,17 @@ struct AnswerHoldings {
         /// The request itself waits for memory, so that its client cannot read on.
         var waits: Bool
         var weight: Double
+    }
+
+    /// The one to cut next, of candidates in the order in which they would go without regard to their addresses.
+    private func first(of candidates: [Candidate], _ share: Int) -> Candidate? {
+        guard let first = candidates.first else { return nil }
+        let alike = candidates.prefix(while: { $0.waits == first.waits })
+        // Of many addresses each may hold less than of a few.
+        let most = share * CouchLimits.addressShare / max(CouchLimits.addressShare, Set(alike.map(\.held.origin)).count)
+        return MemoryBudget.accused(
+            Array(alike), origin: { $0.held.origin }, weight: { $0.weight }, owesTooMuch: { sums[$0, default: 0] > most }
+        ).first
     }
 
     /// The answers whose clients have owed something for a while, the first ones to cut first.

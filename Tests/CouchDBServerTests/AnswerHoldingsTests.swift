@@ -91,6 +91,33 @@ import Testing
         withExtendedLifetime((slow, much)) {}
     }
 
+    @Test("an address with many slow readers loses some of them before another one loses a reader that owes more than each of these")
+    func crowd() {
+        let (reader, crowd) = (Key(), (0..<40).map { _ in Key() })
+        var holdings = AnswerHoldings()
+        holdings.note(ObjectIdentifier(reader), Self.held("reader", page: 3 << 20), 0)
+        for key in crowd { holdings.note(ObjectIdentifier(key), Self.held("crowd", page: 1 << 20), 0) }
+        let (next, now) = (Key(), 8_000 * Self.millisecond)
+        // Each of them has been owed for so long that it may be cut.
+        holdings.wait(ObjectIdentifier(next), of: "next", for: 2 << 20)
+        let cut = holdings.cutting(for: ObjectIdentifier(next), lacking: 13 << 20, waited: 6_000 * Self.millisecond, share: Self.share, now)
+        #expect(cut.map(\.origin) == Array(repeating: "crowd", count: 13))
+        withExtendedLifetime((reader, crowd, next)) {}
+    }
+
+    @Test("of addresses that hold no more than their share, the reader that owes the most goes first", arguments: [0, 1, 2])
+    func fewReaders(_ others: Int) {
+        let (reader, crowd) = (Key(), (0..<others).map { _ in Key() })
+        var holdings = AnswerHoldings()
+        for key in crowd { holdings.note(ObjectIdentifier(key), Self.held("crowd", page: 2 << 20), 0) }
+        holdings.note(ObjectIdentifier(reader), Self.held("reader", page: 3 << 20), 0)
+        let (next, now) = (Key(), 8_000 * Self.millisecond)
+        holdings.wait(ObjectIdentifier(next), of: "next", for: 2 << 20)
+        let cut = holdings.cutting(for: ObjectIdentifier(next), lacking: 1, waited: 6_000 * Self.millisecond, share: Self.share, now)
+        #expect(cut.map(\.origin) == ["reader"])
+        withExtendedLifetime((reader, crowd, next)) {}
+    }
+
     @Test("an address is forgotten with the last that it holds and waits for")
     func forgetting() {
         let (answer, other) = (Key(), Key())
