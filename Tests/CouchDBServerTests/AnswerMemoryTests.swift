@@ -214,6 +214,20 @@ import Testing
         withExtendedLifetime((slow, third, fourth, fifth)) {}
     }
 
+    @Test("if answers use up the budget, those to the address with most of them are cut, though one to another address is larger")
+    func crowd() async throws {
+        let time = QuickTime()
+        let (memory, cuts) = (AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time), Cuts())
+        cuts.answer("honest", of: "127.0.0.1", memory).hold(3 << 20)
+        for number in 0..<40 { cuts.answer("crowd \(number)", of: "127.0.0.2", memory).hold(3 << 19) }
+        time.pass(seconds: 2)
+        let next = cuts.answer("next", of: "127.0.0.3", memory)
+        next.hold(4 << 20)
+        // Three megabytes too many.
+        #expect(cuts.all.count == 2 && cuts.all.allSatisfy { $0.hasPrefix("crowd") }, "\(cuts.all)")
+        withExtendedLifetime(next) {}
+    }
+
     @Test("waiting feeds that use up the memory make room for one that has something to read, and their clients are not said to read nothing")
     func quietFeeds() async throws {
         let budget = MemoryBudget(limit: 4 << 20)

@@ -310,6 +310,22 @@ struct BodyTests {
         }
     }
 
+    @Test("a body counts for the address of its client until the request is answered")
+    func addresses() async throws {
+        let memory = MemoryBudget(limit: 1_000_000)
+        let route = Route.put("x") { request in
+            let count = try await request.body.collect().readableBytes
+            let held = memory.sums(of: "127.0.0.1").bytes
+            return .json("[\(count == 40_000 && held >= count && held == memory.used)]")
+        }
+        try await withRoutes([route], memory: memory) { _, port in
+            let body = String(repeating: "x", count: 40_000)
+            let answer = try await exchange(port, "PUT /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 40000\r\n\r\n\(body)")
+            #expect(answer.contains("[true]"), "\(answer)")
+            try await until { memory.origins == 0 }
+        }
+    }
+
     @Test("if others leave no room, a small body does not wait, and a larger one is asked to come back")
     func outOfSpace() async throws {
         let memory = MemoryBudget(limit: 100_000)

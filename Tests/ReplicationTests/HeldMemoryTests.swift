@@ -262,6 +262,23 @@ struct HeldMemoryTests {
         #expect(memory.highestReserved > 100_000)
     }
 
+    @Test func whatIsHeldForAPeerCountsForItsAddressWhileItIsConnected() async throws {
+        let database = try TestDatabase("hub")
+        let memory = MemoryBudget(limit: 16 << 20)
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database)
+        configuration.origin = "192.0.2.1"
+        let session = ReplicationSession(transport: server, role: .passive(configuration), environment: .system, memory: memory, logger: quietLogger())
+        await session.start()
+        let peer = Peer(client)
+        let answer = await peer.ask("getCheckpoint", [("client", "cp")])
+        #expect(answer != nil)
+        try await eventually("its connection counts for its address") { memory.sums(of: "192.0.2.1").bytes >= 32 << 10 }
+        #expect(memory.origins == 1)
+        peer.close()
+        try await eventually("nothing is held for the address") { memory.origins == 0 }
+    }
+
     /// Thousands of small messages, or a few that compress well, can arrive with one read of the socket.
     @Test(arguments: [false, true]) func aCrowdOfMessagesDoesNotHoldUpTheEventLoop(isClosedAfter: Bool) async throws {
         let database = try TestDatabase("hub")
