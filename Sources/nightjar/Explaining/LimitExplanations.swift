@@ -4,7 +4,7 @@ extension Explanation {
         Explanation(
             "limits.memory", "What is held in memory for all peers together has reached limits: { memory } (64 MiB).",
             "Connections are slowed down first; then the connection that has held the most for the longest is closed with 4001 (come back later), a request with "
-                + "503. Raise it if the machine has room."),
+                + "503; if one address owes more than its share, one of its connections. Raise it if the machine has room."),
         Explanation(
             "max_blob_bytes", "A blob is larger than limits: { max_blob_bytes } (256 MiB).",
             "Raise it and nightjar reload: what is held because of it is retried."),
