@@ -133,11 +133,7 @@ struct PushMachine {
                 continue
             }
             if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
-            if overtaken.take(document.id) {
-                document.currency = .overtakenByPeer
-            } else if document.newestWhenRead < feed.newest {
-                document.currency = .storeHasChanged
-            }
+            document.currency = overtaken.take(document.id) ? .overtakenByPeer : document.newestWhenRead < feed.newest ? .storeHasChanged : .current
             actions.append(.send(document))
         }
         offer(&actions)
