@@ -228,6 +228,10 @@ void nj_open_guards(lua_State *L);
 void nj_guard_params(lua_State *L);   // pops the plugin's declarations of params, a table or nil
 void nj_guard_conflict(lua_State *L); // the conflict on top
 void nj_guard_context(lua_State *L);  // the ctx on top, before it is made read-only
+// What a plugin's test gives at index: raises an error about a name that no conflict, ctx, ctx.flags or ctx.params of the plugin has.
+void nj_check_test_conflict(lua_State *L, int index);
+void nj_check_test_context(lua_State *L, int index);
+extern const char *const nj_of_writer[]; // names that only a test's ctx has, NULL at the end
 bool nj_is_guarded(lua_State *L, int index);
 
 // charges.c

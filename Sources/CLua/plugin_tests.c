@@ -105,6 +105,7 @@ void nj_push_test_context(lua_State *L, nj_state *S, int index, bool is_deleted)
     if (!lua_isnoneornil(L, index)) {
         luaL_checktype(L, index, LUA_TTABLE);
         nj_copy(L, index);
+        nj_check_test_context(L, ctx + 1);
         lua_pushnil(L);
         while (lua_next(L, ctx + 1)) {
             if (lua_type(L, -2) != LUA_TSTRING) luaL_error(L, "ctx has a key that is no name");
@@ -115,10 +116,9 @@ void nj_push_test_context(lua_State *L, nj_state *S, int index, bool is_deleted)
         lua_pop(L, 1);
     }
     // What t.sync takes from here to say who writes, no hook finds in its ctx.
-    static const char *const of_writer[] = {"roles", "channels", "admin"};
-    for (size_t i = 0; i < sizeof of_writer / sizeof *of_writer; i++) {
+    for (const char *const *name = nj_of_writer; *name != NULL; name++) {
         lua_pushnil(L);
-        lua_setfield(L, ctx, of_writer[i]);
+        lua_setfield(L, ctx, *name);
     }
     nj_guard_context(L);
     nj_wrap_readonly(L);
@@ -165,6 +165,7 @@ static int resolve(lua_State *L) {
     static const char *const defaults[] = {"test", "2-local", "2-remote", NULL, NULL, NULL};
     lua_settop(L, 2);
     luaL_checktype(L, 1, LUA_TTABLE);
+    nj_check_test_conflict(L, 1);
     lua_newtable(L); // 3: the conflict
     uint64_t handles[3];
     for (int i = 0; i < 3; i++) {

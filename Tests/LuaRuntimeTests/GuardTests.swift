@@ -147,4 +147,41 @@ struct GuardTests {
             #expect(message?.contains(part) == true, "\(message ?? "it passed")")
         }
     }
+
+    @Test("what a plugin's test gives has only names that there are", arguments: [
+        ("t.pull_filter({}, { usr = 'ann' })", "p.test.lua:1: ctx has no 'usr'; did you mean 'user'?"),
+        ("t.sync({}, nil, { role = { 'staff' } })", "ctx has no 'role'; did you mean 'roles'?"),
+        ("t.pull_filter({}, { zebra = 1, yak = 2 })", "ctx has no 'yak'; it has params, database, scope, collection, "),
+        ("t.pull_filter({}, { yak = 2 })", "plugin and version; for t.sync also roles, channels and admin"),
+        ("t.pull_filter({}, { flags = { delted = true } })", "ctx.flags has no 'delted'; did you mean 'deleted'?"),
+        ("t.pull_filter({}, { params = { nam = 'ann' } })", "ctx.params has no 'nam'; did you mean 'name'?"),
+        ("t.pull_filter({}, { params = { minimum = 1 } })", "ctx.params has no 'minimum'; the plugin declares no such parameter"),
+        ("t.resolve({ locl_doc = {} })", "conflict has no 'locl_doc'; did you mean 'local_doc'?"),
+        ("t.resolve({ base = {} })", "conflict has no 'base'; it has id, local_doc, remote_doc, base_doc, "),
+        (
+            "t.accept(t.pull_filter({}, { user = 'ann', roles = { 'staff' }, channels = {}, admin = false, params = { owner = 'x' }, flags = { deleted = false } }))",
+            nil
+        ),
+        ("t.fails(function() t.pull_filter({}, { usr = 'ann' }) end, 'usr') t.accept(t.pull_filter({}, nil))", nil),
+    ] as [(String, String?)])
+    func givenNames(_ body: String, _ part: String?) throws {
+        try onPluginThread {
+            let state = try makeState("""
+                return { \(Self.declared), pull_filter = function(doc, ctx) return true end, resolve = function(conflict, ctx) return nightjar.delete end,
+                  sync = function(doc, old, ctx) end }
+                """)
+            let names = try state.loadTests(chunkName: "p.test.lua", source: Array("return { a = function(t) \(body) end }".utf8))
+            var message: String?
+            do throws(LuaFailure) {
+                try state.runTest(names[0], context: makeContext())
+            } catch {
+                message = error.message
+            }
+            guard let part else {
+                #expect(message == nil)
+                return
+            }
+            #expect(message?.contains(part) == true, "\(message ?? "it passed")")
+        }
+    }
 }

@@ -162,6 +162,7 @@ struct SyncTests {
         try onPluginThread {
             let state = try makeState("""
                 return {
+                  params = { role = { type = "string" } },
                   sync = function(doc, old_doc, ctx)
                     if old_doc then require_user(old_doc.owner) end
                     require_role(ctx.params.role)
