@@ -189,7 +189,7 @@ let package = Package(
         .testTarget(name: "DocumentStoreTests", dependencies: ["TestRandomness", "TestSupport", "DocumentStore", "Documents", "Digests", "Selectors", "SQLite"], swiftSettings: strict),
         .testTarget(name: "BLIPTests", dependencies: ["TestRandomness", "BLIP", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .testTarget(name: "LuaRuntimeTests", dependencies: ["TestRandomness", "LuaRuntime", "Environment"], swiftSettings: strict),
-        .testTarget(name: "DiscoveryTests", dependencies: ["TestRandomness", "Discovery"], swiftSettings: strict),
+        .testTarget(name: "DiscoveryTests", dependencies: ["TestRandomness", "Discovery", "Environment"], swiftSettings: strict),
         .testTarget(
             name: "PluginHostTests",
             dependencies: [

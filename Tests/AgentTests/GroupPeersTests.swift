@@ -142,6 +142,18 @@ struct GroupPeersTests {
         #expect(memory().reached(by: "discover:*?group=hubs") == [first.key])
     }
 
+    @Test("a search is told the names of those that were reached, exactly and for this target only")
+    func reachedNames() throws {
+        let peers = Self.peers()
+        let found = try [Self.service("hub", peer: Self.identifier(1)), Self.service("plain"), Self.service("never")]
+        for peer in peers.candidates(found) where peer.service.name != "never" { peers.connected(to: peer) }
+        for (name, isReached) in [
+            ("hub", true), ("plain", true), ("never", false), ("hu", false), ("hub \(Self.identifier(1))", true), ("hub ", false), ("plai", false), ("", false),
+        ] {
+            #expect(peers.hasReached(name) == isReached, "\(name)")
+        }
+    }
+
     @Test("what a plugin took none of makes room for others, if there are more than it can be offered")
     func passedOver() async throws {
         let names = (0..<100).map { "hub-\($0)" }

@@ -111,6 +111,18 @@ final class GroupPeers: Sendable {
     /// From the name and the agent's id: an agent that takes over the name of another one has different documents.
     private func key(of service: FoundService) -> String { "\(target) \(service.name)\(Self.identifier(service).map { " \($0)" } ?? "")" }
 
+    /// Whether a listener of that name was reached, whatever the id of its agent.
+    func hasReached(_ name: String) -> Bool {
+        let bytes = Array("\(target) \(name)".utf8)
+        return state.withLock { state in
+            state.reached.contains { reached in
+                let key = Array(reached.text.utf8)
+                guard key.starts(with: bytes) else { return false }
+                return key.count == bytes.count || (key.count == bytes.count + 1 + PeerIdentifier.digits && key[bytes.count] == UInt8(ascii: " "))
+            }
+        }
+    }
+
     /// Rendezvous hashing: this agent always prefers the same peer while that exists, and agents are spread evenly over the peers. If a peer
     /// disappears, only the agents that preferred it move to another one.
     private func weight(of peer: Peer) -> String {

@@ -168,7 +168,7 @@ package enum ReplicatorBuilding {
         }
         guard let peers else { return DiscoveryConnector(name: target.path, client: found, group: group) }
         return GroupConnector(peers: peers, client: found, choice: choice) { () async throws(DiscoveryError) in
-            try await ServiceLookup.browse(seconds: GroupConnector.lookSeconds, group: group, time: environment.time)
+            try await ServiceLookup.browse(seconds: GroupConnector.lookSeconds, group: group, environment: environment) { peers.hasReached($0) }
         }
     }
 

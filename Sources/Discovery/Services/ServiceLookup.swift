@@ -1,11 +1,9 @@
 import Environment
 import NIOCore
+import Synchronization
 
 /// Queries the local network through this machine's Avahi.
 package enum ServiceLookup {
-    /// `discover_services`: announcements that one search keeps, of which a name has one for each interface and version of IP; any more are ignored.
-    static let mostServices = 1000
-
     /// The listener with that name.
     ///
     /// - Throws: ``DiscoveryError/notFound(_:)`` if nobody answers to the name.
@@ -58,8 +56,12 @@ package enum ServiceLookup {
         return found
     }
 
-    /// Everything that is announced, collected for some seconds.
-    package static func browse(seconds: Int, group: any EventLoopGroup, time: any TimeSource) async throws(DiscoveryError) -> [FoundService] {
+    /// What is announced, collected for some seconds; of more than ``HeardNames`` keeps, some.
+    ///
+    /// - Parameter isProven: whether a listener of that name was reached before. It is found however much else is announced.
+    package static func browse(
+        seconds: Int, group: any EventLoopGroup, environment: Environment, isProven: @escaping @Sendable (String) -> Bool = { _ in false }
+    ) async throws(DiscoveryError) -> [FoundService] {
         let bus = try await BusConnection.open(group: group)
         defer { bus.close() }
         try await Avahi.listen(on: bus)
@@ -68,33 +70,57 @@ package enum ServiceLookup {
                 "ServiceBrowserNew", "iissu",
                 [.int32(Avahi.any), .int32(Avahi.any), .text(FoundService.type), .text("local"), .number(0)]))
         let end = Task {
-            try? await time.sleep(seconds: seconds)
+            try? await environment.time.sleep(seconds: seconds)
             bus.close()
         }
         defer { end.cancel() }
-        return await collect(bus)
+        return await Search(bus, HeardNames(random: environment.random, isProven: isProven)).run()
     }
 
-    private static func collect(_ bus: BusConnection) async -> [FoundService] {
-        await withTaskGroup(of: FoundService?.self) { group in
-            var heard = HeardNames()
-            // Ends when the time is over, because the connection is closed then.
-            for await signal in bus.signals where signal.interface == Avahi.browser && heard.count < mostServices {
-                guard signal.body.count >= 3, let interface = signal.body[0].int32, let version = signal.body[1].int32, let name = signal.body[2].text else {
-                    continue
+    /// Resolves what the browser hears, until the connection is closed.
+    private final class Search: Sendable {
+        private let bus: BusConnection
+        private let heard: Mutex<HeardNames>
+
+        init(_ bus: BusConnection, _ heard: HeardNames) {
+            self.bus = bus
+            self.heard = Mutex(heard)
+        }
+
+        func run() async -> [FoundService] {
+            await withTaskGroup(of: Void.self) { group in
+                for await signal in bus.signals where signal.interface == Avahi.browser {
+                    take(signal)
+                    guard let first = heard.withLock({ $0.next() }) else { continue }
+                    group.addTask { await self.resolve(first) }
                 }
-                switch signal.member {
-                case "ItemNew":
-                    let isLocal = (signal.body.last?.number ?? 0) & Avahi.isLocal != 0
-                    guard heard.add(name, interface: interface, version: version, isLocal: isLocal) else { continue }
-                    group.addTask { try? await resolve(name, bus, interface: interface, protocol: version) }
-                case "ItemRemove": heard.remove(name)
-                default: break
+                group.cancelAll()
+            }
+            return heard.withLock { $0.services() }
+        }
+
+        private func take(_ signal: BusMessage) {
+            guard signal.body.count >= 3, let interface = signal.body[0].int32, let version = signal.body[1].int32, let name = signal.body[2].text else { return }
+            switch signal.member {
+            case "ItemNew":
+                let isLocal = (signal.body.last?.number ?? 0) & Avahi.isLocal != 0
+                heard.withLock { $0.add(name, interface: interface, version: version, isLocal: isLocal) }
+            case "ItemRemove": heard.withLock { $0.remove(name) }
+            default: break
+            }
+        }
+
+        /// Goes on with what waits, until nothing does.
+        private func resolve(_ first: HeardNames.Heard) async {
+            var next: HeardNames.Heard? = first
+            while let current = next {
+                let service = try? await ServiceLookup.resolve(current.name, bus, interface: current.interface, protocol: current.version)
+                let isOver = Task.isCancelled
+                next = heard.withLock { heard in
+                    heard.answer(current, service)
+                    return isOver ? nil : heard.next()
                 }
             }
-            var found: [FoundService] = []
-            for await case let service? in group { found.append(service) }
-            return heard.services(found)
         }
     }
 }

@@ -26,7 +26,7 @@ struct DiscoverCommand: AsyncParsableCommand {
         try await Failure.reporting {
             let found: [FoundService]
             do throws(DiscoveryError) {
-                found = try await ServiceLookup.browse(seconds: seconds, group: MultiThreadedEventLoopGroup.singleton, time: Environment.system.time)
+                found = try await ServiceLookup.browse(seconds: seconds, group: MultiThreadedEventLoopGroup.singleton, environment: .system)
             } catch { throw AgentError(.failed, "\(error); \(error.remedy)") }
             if json { return Output.json(.array(found.map(Self.report))) }
             guard !found.isEmpty else { return Output.line("Nobody announces a listener on the local network.") }
