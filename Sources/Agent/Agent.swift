@@ -154,6 +154,7 @@ package actor Agent {
             try preparePolicies(settings, changed: [])
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
+            forgetHubs(settings)
             try await keep(settings)
             try throwIfStopping()
             maintenance = Task { [weak self] in await self?.maintain() }

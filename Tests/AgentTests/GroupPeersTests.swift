@@ -142,6 +142,20 @@ struct GroupPeersTests {
         #expect(memory().reached(by: "discover:*?group=hubs") == [first.key])
     }
 
+    @Test("what removed replicators have reached is forgotten, and nothing else in the folder")
+    func forgotten() throws {
+        let folder = try TemporaryFolder()
+        let kept = ["a%2Fb.hubs", "hub.hubs", "gone.json", "notes.txt", "hubs", ".hubs", "not%2fours.hubs", "%zz.hubs", "gone.hubs.old"]
+        for name in kept + ["gone.hubs", "a.hubs", "a%2Fb%2Fc.hubs"] { try folder.write("replicators/\(name)", "{\"reached\":[]}") }
+        folder.makeFolder("replicators/folder.hubs")
+        func names() throws -> [String] { try SystemFiles().names(in: folder.path("replicators")).sorted() }
+        GroupMemory.forget(except: ["a/b", "hub", "new"], dataFolder: folder.path, files: SystemFiles(), logger: Logger(label: "test"))
+        #expect(try names() == (kept + ["folder.hubs"]).sorted())
+        // Where nothing was ever kept there is no folder.
+        GroupMemory.forget(except: [], dataFolder: folder.path("other"), files: SystemFiles(), logger: Logger(label: "test"))
+        #expect(!folder.exists("other"))
+    }
+
     @Test("a search is told the names of those that were reached, exactly and for this target only")
     func reachedNames() throws {
         let peers = Self.peers()

@@ -10,6 +10,8 @@ package final class GroupMemory: Sendable {
     /// `reached_peers_bytes`.
     private static let maximumBytes = 16_384
 
+    private static let suffix = ".hubs"
+
     private let folder: String
     private let path: String
     private let logger: Logger
@@ -18,7 +20,7 @@ package final class GroupMemory: Sendable {
 
     package init(dataFolder: String, replicator: String, logger: Logger) {
         folder = "\(dataFolder)/replicators"
-        path = "\(dataFolder)/replicators/\(PercentEncoding.encode(replicator)).hubs"
+        path = "\(dataFolder)/replicators/\(PercentEncoding.encode(replicator))\(Self.suffix)"
         self.logger = logger
     }
 
@@ -41,6 +43,28 @@ package final class GroupMemory: Sendable {
                 written = keys
             } catch {
                 logger.warning("which hubs it reached cannot be kept for the next start, which then tries others first: \(error)")
+            }
+        }
+    }
+
+    /// Removes what replicators left behind that there are no more: a later one of the same name is a different one. Other files in the folder stay.
+    ///
+    /// - Parameter replicators: the names of those that there are.
+    static func forget(except replicators: Set<String>, dataFolder: String, files: any FileSystem, logger: Logger) {
+        let folder = "\(dataFolder)/replicators"
+        let kept = Set(replicators.map { PercentEncoding.encode($0) + suffix })
+        // Without any record there is no folder.
+        let names = (try? files.names(in: folder)) ?? []
+        for name in names.sorted() where name.hasSuffix(suffix) && !kept.contains(name) {
+            let stem = String(name.dropLast(suffix.count)), path = "\(folder)/\(name)"
+            // A name that no replicator can have is not ours.
+            guard let replicator = PercentEncoding.decode(stem.utf8), !replicator.isEmpty, PercentEncoding.encode(replicator) == stem else { continue }
+            do {
+                guard try !files.facts(path).isFolder else { continue }
+                try files.remove(path)
+                logger.info("which hubs the replicator \(replicator) reached is forgotten: there is no such replicator any more")
+            } catch {
+                logger.warning("which hubs the removed replicator \(replicator) reached cannot be forgotten: \(error); remove the file yourself")
             }
         }
     }

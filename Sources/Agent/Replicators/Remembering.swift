@@ -103,6 +103,12 @@ extension Agent {
         }
     }
 
+    /// Removes which hubs were reached by replicators that these settings do not have.
+    nonisolated func forgetHubs(_ settings: AgentSettings) {
+        GroupMemory.forget(
+            except: Set(settings.replicators.map(\.name.value)), dataFolder: settings.data.value, files: environment.files, logger: logs.logger(.replicator))
+    }
+
     /// Runs until the task is cancelled.
     nonisolated func rememberPeriodically() async {
         while !Task.isCancelled {
