@@ -112,6 +112,58 @@ struct TokenKeyTests {
         #expect(tried(nil, .edDSA, all) == ["0", "1", "2", "3", "4", "5", "-"] && tried(nil, .es256, all) == ["3", "-"])
     }
 
+    @Test("a token without a kid is tried with so many keys in the order of the file, and its refusal names the limit")
+    func tried() throws {
+        let most = TokenKey.Limits.tried
+        let signers = try (0...most).map { try TokenSigner(.ed25519, id: "\($0)") }
+        let path = try folder.write("keys", "{\"keys\":[\(try signers.map { try $0.webKey() }.joined(separator: ","))]}")
+        var keys = try TokenKey.read(path)
+        let claims = "{\"sub\":\"ada\",\"exp\":9999999999}"
+        // The kid in a token's header is its signer's.
+        func refusal(_ signer: TokenSigner, of keys: [TokenKey]) throws -> String? {
+            let token = try signer.token(claims)
+            do throws(TokenProblem) { _ = try WebToken(verifying: token, by: keys, algorithms: []) } catch { return error.reason }
+            return nil
+        }
+        #expect(try refusal(signers[most], of: keys) == nil)
+        for index in keys.indices { keys[index].id = nil }
+        #expect(try refusal(signers[0], of: keys) == nil && refusal(signers[most - 1], of: keys) == nil)
+        let words = "its signature is by none of the first 8 of 9 keys for EdDSA, and it is tried with no more than jwt_keys_tried = 8: have the issuer write the kid"
+        #expect(try refusal(signers[most], of: keys)?.hasPrefix(words) == true)
+        #expect(try refusal(signers[most], of: Array(keys.dropLast())) == "its signature is wrong")
+        #expect(try refusal(signers[most], of: Array(keys.dropFirst())) == nil)
+    }
+
+    @Test("a check tells of keys that are never tried, and not of those that a kid names")
+    func untried() throws {
+        let most = TokenKey.Limits.tried
+        let named = try TokenKey.read(folder.write("keys", "{\"keys\":[\(try (0...most).map { try TokenSigner(.p256, id: "\($0)").webKey() }.joined(separator: ","))]}"))
+        let nameless = try TokenKey.read(folder.write("keys", try (0...most).map { _ in try TokenSigner(.p256).pem() }.joined()))
+        #expect(nameless.count == most + 1)
+        #expect(TokenKey.untried(named, taking: [], hasSecret: false) == nil)
+        #expect(TokenKey.untried(Array(nameless.dropFirst()), taking: [], hasSecret: true) == nil)
+        #expect(TokenKey.untried(nameless, taking: [.rs256], hasSecret: false) == nil)
+        let told = TokenKey.untried(named + nameless, taking: [], hasSecret: false)
+        #expect(told?.hasPrefix("9 keys without a kid are for ES256, and a token is tried with the first 8 of them (jwt_keys_tried)") == true, "\(told ?? "")")
+    }
+
+    @Test("a secret of the configuration is tried however many keys the file has")
+    func secretBesideMany() throws {
+        let text = String(repeating: "s3cret", count: 6)
+        var settings = TokenSettings()
+        settings.secret = Located(Secret(text))
+        let others = try (0..<TokenKey.Limits.tried).map { try TokenSigner(.secret, id: "\($0)").webKey() }
+        settings.keys = Located(try folder.write("keys", "{\"keys\":[\(others.joined(separator: ","))]}"))
+        #expect(chmod600(folder.path("keys")))
+        let signed = "\(Base64.encodeURL(Array("{\"alg\":\"HS256\"}".utf8))).\(Base64.encodeURL(Array("{\"sub\":\"ada\",\"exp\":9999999999}".utf8)))"
+        let token = "\(signed).\(Base64.encodeURL(hmac(Array(text.utf8), Array(signed.utf8))))"
+        let verdict = try TokenAuthenticator.make(settings, listener: "edge", time: SystemTime()).judge(token)
+        guard case .accepted = verdict else {
+            Issue.record("\(verdict)")
+            return
+        }
+    }
+
     @Test("a changed file is read; a broken one changes nothing, and is reported")
     func reload() throws {
         let (old, new) = (try TokenSigner(.p256, id: "old"), try TokenSigner(.ed25519, id: "new"))

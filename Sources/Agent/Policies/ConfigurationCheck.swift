@@ -42,7 +42,7 @@ package enum ConfigurationCheck {
         problems = problems.enumerated().sorted { ($0.element.line, $0.element.column, $0.offset) < ($1.element.line, $1.element.column, $1.offset) }.map(\.element)
         report.problems += problems.map(\.description)
         if let omitted = found?.omitted, omitted > 0 { report.problems.append("and \(Plural.count(omitted, "problem")) more") }
-        let lists = found == nil ? otherRevocationLists(settings) + [AdminTokenFile.unused(settings), logFolder(settings)].compactMap { $0 } : []
+        let lists = found == nil ? otherRevocationLists(settings) + untriedKeys(settings) + [AdminTokenFile.unused(settings), logFolder(settings)].compactMap { $0 } : []
         if found == nil { report.advice = (settings.advice(plugins: nil) + lists).map(\.description) }
         report.advice += leftOut(settings)
         guard settings.knowsPluginsFolder else { return report }

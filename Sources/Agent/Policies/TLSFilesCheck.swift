@@ -79,6 +79,17 @@ extension ConfigurationCheck {
         return advice
     }
 
+    /// Keys of tokens that are never tried.
+    static func untriedKeys(_ settings: AgentSettings) -> [ConfigurationProblem] {
+        settings.listeners.compactMap { listener in
+            // A file that cannot be read is reported elsewhere.
+            guard let tokens = listener.tokens, let path = tokens.keys, let keys = try? TokenKey.read(path.value, taking: tokens.signatureAlgorithms),
+                let problem = TokenKey.untried(keys, taking: tokens.signatureAlgorithms, hasSecret: tokens.secret != nil)
+            else { return nil }
+            return ConfigurationProblem(at: path.position, "listener \"\(listener.name.value)\" authenticator.jwt: \(path.value): \(problem)")
+        }
+    }
+
     /// What prevents an agent from starting: invalid files, and settings that this version cannot carry out.
     static func obstacles(_ settings: AgentSettings, _ environment: Environment) -> [ConfigurationProblem] {
         unavailable(settings) + tlsFiles(settings, .obstacles, environment)

@@ -73,6 +73,10 @@ extension Explanation {
         Explanation("jwt_keys", "A file with keys of JSON Web Tokens has more than 64 of them.", "Keep only those that tokens are signed with; the kid in the "
             + "tokens' headers names them."),
         Explanation(
+            "jwt_keys_tried", "A JSON Web Token whose header names no key of the file was tried with the first 8 keys for its algorithm, in the order of the file, and not "
+                + "with the others.",
+            "Have the issuer write the kid of its key into the tokens' headers, or keep only the keys that tokens are signed with."),
+        Explanation(
             "sessions_per_user", "A user already has 100 sessions on a listener: a further login ends the user's least recently used session.",
             "If many programs share one user, give each a user of its own, or have them end sessions that they no longer need: DELETE /DATABASE/_session. nightjar "
                 + "listener NAME sessions lists them."),

@@ -30,6 +30,20 @@ struct WebTokenTests {
 
     private func status(_ agent: AgentProcess, _ token: String) async throws -> Int { try await CouchHTTP(agent).send("GET", "/main", nil, bearer(token)).status }
 
+    @Test("check tells of keys that no token is tried with, at the place that names their file")
+    func manyKeys() async throws {
+        let folder = try TemporaryFolder()
+        let keys = try (0..<9).map { _ in try TokenSigner(.p256).pem() }
+        try folder.write("nightjar.yaml", Configuration.hub(listener: "couchdb: true\n    authenticator: { jwt: { keys: issuer.pem } }"))
+        for (count, isTold) in [(9, true), (8, false)] {
+            try folder.write("issuer.pem", keys.prefix(count).joined())
+            let check = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"))
+            #expect(check.status == 0 && check.errors.contains("issuer.pem: 9 keys without a kid are for ES256") == isTold, "\(count): \(check)")
+            #expect(check.errors.contains("nightjar.yaml:") == isTold && check.errors.contains("jwt_keys_tried") == isTold, "\(count): \(check)")
+        }
+        #expect(try await NightjarExecutable.run("explain", "jwt_keys_tried").output.contains("the first 8 keys"))
+    }
+
     @Test("a good token lets in by HTTP and by WebSocket, as the user that it names; another one does not, and the log says why")
     func logins() async throws {
         let signer = try TokenSigner(.p256)

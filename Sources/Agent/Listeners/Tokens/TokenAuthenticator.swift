@@ -70,7 +70,8 @@ final class TokenAuthenticator: Sendable {
         return TokenKey(id: nil, key: key, algorithms: key.algorithms)
     }
 
-    private var keys: [TokenKey] { (files?.current ?? []) + (shared.withLock { $0.map { [$0.key] } } ?? []) }
+    /// The secret comes first: its verification costs little, and a file with many keys must not keep it from being tried.
+    private var keys: [TokenKey] { (shared.withLock { $0.map { [$0.key] } } ?? []) + (files?.current ?? []) }
 
     func judge(_ text: String) -> Verdict {
         do throws(TokenProblem) {

@@ -7,6 +7,8 @@ struct TokenKey: Sendable {
     enum Limits {
         /// `jwt_keys`: keys in one file. Issuers have two or three, one of which is being phased out.
         static let count = 64
+        /// `jwt_keys_tried`: keys that one token is tried with, in the order of the file. Each costs a verification, which anybody may ask for.
+        static let tried = 8
     }
 
     /// `kid`; nil if the file has none, as with PEM: then the key is tried for every token whose kid no other key has.
@@ -27,6 +29,22 @@ struct TokenKey: Sendable {
         let fitting = keys.filter { $0.fits(id: id, algorithm) }
         let named = id == nil ? [] : fitting.filter { $0.id != nil }
         return named.isEmpty ? fitting : named
+    }
+
+    /// What to tell about keys of which some are never tried, because there are more without a `kid` for one algorithm than ``Limits/tried``; nil if there
+    /// are none such.
+    ///
+    /// - Parameters:
+    ///   - algorithms: the accepted algorithms; empty for all.
+    ///   - hasSecret: whether there is also a secret for HS256, which is tried first.
+    static func untried(_ keys: [TokenKey], taking algorithms: Set<SignatureAlgorithm>, hasSecret: Bool) -> String? {
+        let counts = SignatureAlgorithm.allCases.filter { algorithms.isEmpty || algorithms.contains($0) }.map { algorithm in
+            let secrets = hasSecret && algorithm == .hs256 ? 1 : 0
+            return (algorithm: algorithm, count: secrets + keys.count(where: { $0.id == nil && $0.algorithms.contains(algorithm) }))
+        }.filter { $0.count > Limits.tried }
+        guard let most = counts.map(\.count).max() else { return nil }
+        return "\(most) keys without a kid are for \(names(Set(counts.map(\.algorithm)))), and a token is tried with the first \(Limits.tried) of them (jwt_keys_tried), so that "
+            + "the others verify nothing: keep those that tokens are signed with, or have the issuer give each key and each token a kid"
     }
 
     /// The keys of a file: a JSON Web Key Set (RFC 7517), one JSON Web Key, or public keys and certificates in PEM.

@@ -42,7 +42,13 @@ struct WebToken: Sendable {
             throw TokenProblem("there is no key for \(algorithm.rawValue)\(id.map { " with the kid \(Self.shown($0))" } ?? "")")
         }
         let message = Array(text.utf8.prefix(parts[0].utf8.count + 1 + parts[1].utf8.count))
-        guard candidates.contains(where: { $0.key.accepts(signature, of: message, by: algorithm) }) else { throw TokenProblem("its signature is wrong") }
+        let tried = candidates.prefix(TokenKey.Limits.tried)
+        guard tried.contains(where: { $0.key.accepts(signature, of: message, by: algorithm) }) else {
+            guard tried.count < candidates.count else { throw TokenProblem("its signature is wrong") }
+            throw TokenProblem(
+                "its signature is by none of the first \(tried.count) of \(candidates.count) keys for \(algorithm.rawValue), and it is tried with no more than "
+                    + "jwt_keys_tried = \(TokenKey.Limits.tried): have the issuer write the kid of its key into the tokens' headers")
+        }
         do throws(TokenProblem) { claims = try Self.object(parts[1], "the claims") } catch { throw TokenProblem(error.reason, isSigned: true) }
     }
 
