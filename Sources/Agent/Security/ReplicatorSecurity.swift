@@ -25,7 +25,15 @@ package final class ReplicatorSecurity: Sendable {
     let isUnsafe: Bool
     let identity: IdentitySource?
     private let context: CurrentContext
-    private let met = Mutex<Server?>(nil)
+    private struct Meeting {
+        var server: Server?
+        /// Over HTTP, one transport makes many connections, and the server may present another certificate in each.
+        weak var transport: (any MessageTransport)?
+    }
+
+    private let met = Mutex(Meeting())
+    /// Whether the target may be one of several servers, each with a pin of its own.
+    private let hasSeveralServers: Bool
 
     init(_ settings: ReplicatorSettings, store: KeyStore) throws(ConfigurationProblem) {
         let name = "replicator \"\(settings.name.value)\""
@@ -42,6 +50,7 @@ package final class ReplicatorSecurity: Sendable {
             }
         }
         publicKeys = keys
+        hasSeveralServers = settings.target.value.group != nil
         acceptsOnlySelfSigned = settings.acceptOnlySelfSignedServerCertificate.value
         minimum = TLSVersion(settings.minimumTLS.value)
         isUnsafe = settings.unsafeSkipServerCertificateVerification.value
@@ -85,13 +94,19 @@ package final class ReplicatorSecurity: Sendable {
     /// rule decides, its authorities do not count.
     package func ends(now: Int64) -> [CertificateEnd] {
         let met = server?.certificate
-        // If the server has since presented a later certificate with the pinned key, it was renewed and kept its key.
-        let pins = (pinFiles?.current ?? []).filter { pin in !(met.map { $0.notAfter > pin.notAfter && CertificatePin.certificate(pin).matches($0) } ?? false) }
-        var ends = pins.compactMap { CertificateEnd(of: $0, as: .pinned, now: now) }
+        var ends = (met.map { pinsInUse(by: $0) } ?? pinFiles?.current ?? []).compactMap { CertificateEnd(of: $0, as: .pinned, now: now) }
         guard checksDates else { return ends }
         ends += CertificateEnd.ofAuthorities(rootCertificates, now: now)
         if let met, let end = CertificateEnd(of: met, as: .server, now: now) { ends.append(end) }
         return ends
+    }
+
+    /// The pinned certificates whose ends matter. If the server has since presented a later certificate with the pinned key, it was renewed and kept its key; if
+    /// with another key that is pinned as well, it has changed its key as was prepared, and the old pin is only left over.
+    private func pinsInUse(by server: Certificate) -> [Certificate] {
+        let files = pinFiles?.current ?? []
+        let hasChanged = !hasSeveralServers && (publicKeys + files.map { .certificate($0) }).contains { $0.matches(server) }
+        return files.filter { $0.notAfter >= server.notAfter || !hasChanged && !CertificatePin.certificate($0).matches(server) }
     }
 
     /// What is wrong with files at the moment, each with the setting that names it.
@@ -100,7 +115,12 @@ package final class ReplicatorSecurity: Sendable {
     }
 
     /// The server of the last connection; nil before the first one.
-    package var server: Server? { met.withLock { $0 } }
+    package var server: Server? {
+        met.withLock { met in
+            if let peer = (met.transport as? any SecuredTransport)?.securePeer { Self.note(peer, &met.server) }
+            return met.server
+        }
+    }
 
     /// Loads files that have changed; invalid ones are reported, and their previous contents stay in force.
     ///
@@ -128,9 +148,21 @@ package final class ReplicatorSecurity: Sendable {
     /// Makes a connector record the server that it connects to.
     func watching(_ connector: any TransportConnector) -> any TransportConnector { Watching(connector: connector, security: self) }
 
-    private func note(_ peer: SecurePeer) {
-        guard let leaf = peer.certificates.first, let certificate = try? Certificate(der: leaf) else { return }
-        met.withLock { $0 = Server(certificate: certificate, summary: peer.summary) }
+    private func note(_ transport: any MessageTransport) {
+        guard let peer = (transport as? any SecuredTransport)?.securePeer else { return }
+        met.withLock { met in
+            Self.note(peer, &met.server)
+            met.transport = transport
+        }
+    }
+
+    private static func note(_ peer: SecurePeer, _ server: inout Server?) {
+        guard let leaf = peer.certificates.first else { return }
+        if let known = server, known.certificate.der == leaf {
+            server?.summary = peer.summary
+        } else if let certificate = try? Certificate(der: leaf) {
+            server = Server(certificate: certificate, summary: peer.summary)
+        }
     }
 
     private struct Watching: TransportConnector {
@@ -141,7 +173,7 @@ package final class ReplicatorSecurity: Sendable {
 
         func reach(_ remote: String?) async throws -> ReachedRemote {
             let reached = try await connector.reach(remote)
-            if let peer = (reached.transport as? any SecuredTransport)?.securePeer { security.note(peer) }
+            security.note(reached.transport)
             return reached
         }
     }
