@@ -98,6 +98,32 @@ struct ValidateTests {
         #expect(other.status == 1 && other.errors.contains("this one is written once"), "\(other)")
     }
 
+    @Test("what the plugin refuses makes no database and no collection, and what it accepts does")
+    func nothingIsMade() async throws {
+        let folder = try folder()
+        // It reads what is not there yet as if it were empty.
+        try folder.write("plugins/rules.lua", Self.rules.replacing("require_user(\"nobody\")", with: "if nightjar.get(\"x\") then throw(\"x is there\") end"))
+        for (text, words) in [("{\"value\":true}", "value is a number, not boolean"), ("{\"value\":1,\"broken\":true}", "no rule for that")] {
+            let put = try await nightjar(folder, "doc", "put", "main", "b", input: text)
+            #expect(put.status == 1 && put.errors.contains(words) && !put.errors.contains("created"), "\(put)")
+            let lines = "{\"_id\":\"one\",\"value\":\"x\"}\n" + text + "\n"
+            let imported = try await nightjar(folder, "import", "main", input: lines)
+            #expect(imported.status == 1 && imported.output.hasPrefix("0 saved") && imported.output.contains("2 failed"), "\(imported)")
+            #expect(imported.errors.contains("line 2: ") && imported.errors.contains(words), "\(imported)")
+            #expect(imported.errors.contains("the database \"main\" was not created"), "\(imported)")
+        }
+        #expect(!folder.exists("data"))
+        let late = try await nightjar(folder, "import", "main", input: "{\"_id\":\"one\",\"value\":\"x\"}\n{\"_id\":\"two\",\"value\":2}\n")
+        #expect(late.status == 1 && late.output == "1 saved, 0 unchanged, 0 conflicts, 1 failed\n" && late.errors.contains("created database"), "\(late)")
+
+        let refused = try await nightjar(folder, "doc", "put", "main.logs", "b", input: "{\"value\":true}")
+        #expect(refused.status == 1 && refused.errors.contains("value is a number, not boolean") && !refused.errors.contains("created"), "\(refused)")
+        let missing = try await nightjar(folder, "doc", "get", "main.logs", "b")
+        #expect(missing.status == 1 && missing.errors.contains("has no collection"), "\(missing)")
+        let accepted = try await nightjar(folder, "doc", "put", "main.logs", "b", input: "{\"value\":1}")
+        #expect(accepted.status == 0 && accepted.errors.contains("created collection"), "\(accepted)")
+    }
+
     @Test("doc put and rm ask the plugin as well where no agent runs")
     func withoutAgent() async throws {
         let folder = try folder()

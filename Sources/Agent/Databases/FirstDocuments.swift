@@ -17,19 +17,30 @@ extension DocumentAccess {
             }
         }
 
+        package var databaseName: String {
+            switch self {
+            case .database(let name), .collection(_, database: let name): name
+            }
+        }
+
         fileprivate var kind: String { if case .database = self { "database" } else { "collection" } }
 
         /// Nil if the blobs in it are unknown here.
         fileprivate var databaseWithoutBlobs: String? { if case .database(let name) = self { name } else { nil } }
     }
 
+    /// Why a plugin refuses a document that is to be the first; nil if it does not. The collection is the one that the document names; nil if it names none.
+    package typealias FirstJudge = @Sendable (LocalValidation.Write, CollectionName?) async -> AgentError?
+
     /// Checks the document that is to be the first of its database or collection.
     ///
-    /// - Parameter now: the time of the clock on the wall, in seconds since 1970.
+    /// - Parameters:
+    ///   - now: the time of the clock on the wall, in seconds since 1970.
+    ///   - judge: nil if there is no `validate` plugin.
     /// - Throws: what ``put(_:_:parent:onConflict:)`` would say.
     package static func checkFirst(
-        _ id: String, _ json: [UInt8], onConflict: SaveConflict, of absent: Absent, _ options: DatabaseOptions, now: Int64
-    ) throws {
+        _ id: String, _ json: [UInt8], onConflict: SaveConflict, of absent: Absent, _ options: DatabaseOptions, now: Int64, _ judge: FirstJudge? = nil
+    ) async throws {
         let id = try documentID(id)
         let parts = try parts(json, isImported: false, now: now)
         try parts.check(id)
@@ -41,9 +52,10 @@ extension DocumentAccess {
         }
         try check(parts, id, options, isPeers: false)
         if let database = absent.databaseWithoutBlobs, let missing = blobs(of: parts).first { throw lacks(missing, database) }
+        if let refusal = await judge?(.init(id: id, isDeleted: parts.isDeleted, body: parts.body), nil) { throw refusal }
     }
 
-    /// A body that no database takes, in the words of the database. Not what a `validate` plugin would say: it is asked by a database.
+    /// A body that no database takes, in the words of the database.
     ///
     /// - Parameter isPeers: whether it is stored under the revision that it names, as what comes from a peer.
     private static func check(_ parts: Parts, _ id: DocumentID, _ options: DatabaseOptions, isPeers: Bool) throws(AgentError) {
@@ -76,11 +88,13 @@ extension DocumentAccess {
     ///
     /// - Parameters:
     ///   - withoutBlobs: whether documents are stored whose blobs are missing.
+    ///   - judge: nil if there is no `validate` plugin.
     ///   - counts: the lines that would fail.
     /// - Returns: whether one can be stored.
     package static func holdDocument(
-        _ lines: [ImportedLine], withoutBlobs: Bool, of absent: Absent, _ options: DatabaseOptions, now: Int64, _ counts: inout ImportCounts
-    ) -> Bool {
+        _ lines: [ImportedLine], withoutBlobs: Bool, of absent: Absent, _ options: DatabaseOptions, now: Int64, _ judge: FirstJudge?,
+        _ counts: inout ImportCounts
+    ) async -> Bool {
         for line in lines {
             counts.lines += 1
             do {
@@ -88,8 +102,11 @@ extension DocumentAccess {
                 let parts = try parts(text, isImported: true, now: now)
                 let id = try Self.id(of: parts, text, counts)
                 try check(parts, id, options, isPeers: parts.revision != nil)
-                guard !withoutBlobs, let database = absent.databaseWithoutBlobs, let missing = blobs(of: parts).first else { return true }
-                throw AgentError(.invalid, lacks(missing, id, database))
+                if !withoutBlobs, let database = absent.databaseWithoutBlobs, let missing = blobs(of: parts).first {
+                    throw AgentError(.invalid, lacks(missing, id, database))
+                }
+                if let refusal = await judge?(.init(id: id, isDeleted: parts.isDeleted, body: parts.body), parts.collection) { throw refusal }
+                return true
             } catch {
                 counts.fail(error)
             }

@@ -36,6 +36,17 @@ package struct LocalValidation: Sendable {
     /// For each write, in order, why it is refused given what is stored; nil if it is not. No two writes may concern the same document. An operator
     /// has full access to the database, so the function is called without a user, and its `require_` functions pass.
     func refusals(_ writes: [Write], over stored: [StoredDocument?]) async -> [AgentError?] {
+        await Self.refusals(writes, over: stored, .save(database.name, collection.name), by: function)
+    }
+
+    /// Why the first document of a database or collection is refused that does not exist yet; nil if it is not.
+    package static func refusal(ofFirst write: Write, database: String, _ collection: CollectionName, by function: any SyncFunction) async -> AgentError? {
+        await refusals([write], over: [nil], .save(database, collection), by: function)[0]
+    }
+
+    private static func refusals(
+        _ writes: [Write], over stored: [StoredDocument?], _ context: PolicyContext, by function: any SyncFunction
+    ) async -> [AgentError?] {
         let requests = zip(writes, stored).map { write, stored in
             let canonical = (try? CanonicalJSON.bytes(of: write.body)) ?? write.body
             let revision = RevisionDigest.revision(parent: stored?.revision, deleted: write.isDeleted, canonicalBody: canonical)
@@ -45,7 +56,7 @@ package struct LocalValidation: Sendable {
             return SyncRequest(
                 document: PolicyDocument(id: write.id, revision: revision, isDeleted: write.isDeleted, body: write.body), old: old, caller: .admin)
         }
-        let verdicts = await function.assign(requests, .save(database.name, collection.name))
+        let verdicts = await function.assign(requests, context)
         return writes.indices.map { index in
             switch index < verdicts.count ? verdicts[index] : function.missingVerdict {
             case .accepted: nil

@@ -63,8 +63,9 @@ struct DocCommand: AsyncParsableCommand {
             try await Failure.reporting {
                 let bytes = try given() ?? InputFile(nil).all(limit: DocCommand.maximumInput)
                 let conflict = try onConflict.map { text throws(AgentError) in try SaveConflict(text) } ?? .resolve
-                let absence = DocumentPlace.Absence.createsAndReports { [id] absent, options in
-                    try DocumentAccess.checkFirst(id, bytes, onConflict: conflict, of: absent, options, now: Environment.system.time.wallSeconds())
+                let absence = DocumentPlace.Absence.createsAndReports { [id] absent, options, judge in
+                    try await DocumentAccess.checkFirst(
+                        id, bytes, onConflict: conflict, of: absent, options, now: Environment.system.time.wallSeconds(), judge)
                 }
                 try await location.withDocuments(of: db, absence: absence) { place in
                     DocCommand.show(try await place.put(id, bytes, onConflict: onConflict), json: json)

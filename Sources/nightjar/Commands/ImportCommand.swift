@@ -25,7 +25,7 @@ struct ImportCommand: AsyncParsableCommand {
             that names a blob which the database has not got fails: its document could be given to nobody.
 
             Where no agent runs and there is no such database or collection yet, it is created, unless the input has lines and none of them can be \
-            stored. A validate plugin is asked only then.
+            stored; a validate plugin is asked about them, too.
             """)
 
     @OptionGroup var location: LocationOptions
@@ -43,8 +43,8 @@ struct ImportCommand: AsyncParsableCommand {
             if let blobs, access(blobs, X_OK) != 0 { throw AgentError(.failed, "\(blobs): \(String(cString: strerror(errno)))") }
             let folder = blobs.map { BlobFolder($0) }
             let pieces = ImportPieces(input)
-            let absence = DocumentPlace.Absence.createsAndReports { [withoutBlobs = blobs != nil] absent, options in
-                try pieces.findDocument(source: source, withoutBlobs: withoutBlobs, of: absent, options)
+            let absence = DocumentPlace.Absence.createsAndReports { [withoutBlobs = blobs != nil] absent, options, judge in
+                try await pieces.findDocument(source: source, withoutBlobs: withoutBlobs, of: absent, options, judge)
             }
             let counts: DocumentAccess.ImportCounts
             do {

@@ -45,7 +45,9 @@ final class ImportPieces: Sendable {
     /// Reads ahead up to the first line that can be stored. Input without any line, and input whose first lines fill ``aheadBytes``, passes.
     ///
     /// - Throws: ``NoDocument``.
-    func findDocument(source: String?, withoutBlobs: Bool, of absent: DocumentAccess.Absent, _ options: DatabaseOptions) throws {
+    func findDocument(
+        source: String?, withoutBlobs: Bool, of absent: DocumentAccess.Absent, _ options: DatabaseOptions, _ judge: DocumentAccess.FirstJudge?
+    ) async throws {
         var counts = DocumentAccess.ImportCounts(source: source)
         var splitter = LineSplitter()
         var bytes = 0
@@ -60,7 +62,7 @@ final class ImportPieces: Sendable {
                 splitter.append(piece.readableBytesView)
             }
             while let lines = splitter.take(1, isEnd: piece == nil) {
-                if DocumentAccess.holdDocument(lines, withoutBlobs: withoutBlobs, of: absent, options, now: now, &counts) { return }
+                if await DocumentAccess.holdDocument(lines, withoutBlobs: withoutBlobs, of: absent, options, now: now, judge, &counts) { return }
             }
             guard piece == nil else { continue }
             if counts.failed > 0 { throw NoDocument(absent: absent, counts: counts) }

@@ -84,7 +84,7 @@ extension DocumentPlace.Absence {
     /// For commands that write.
     ///
     /// - Parameter check: throws if nothing of what is to be stored can be, so that no empty database or collection is left behind.
-    static func createsAndReports(check: @escaping @Sendable (DocumentAccess.Absent, DatabaseOptions) throws -> Void = { _, _ in }) -> Self {
+    static func createsAndReports(check: @escaping DocumentPlace.Check = { _, _, _ in }) -> Self {
         .creates(report: { Output.errorLine("nightjar: \($0)") }, check: check)
     }
 }

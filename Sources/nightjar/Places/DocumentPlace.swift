@@ -19,8 +19,11 @@ enum DocumentPlace: Sendable {
         /// Creates it and reports that. A running agent's databases are created only by its configuration.
         ///
         /// `check` is called before a database or a collection is created: it throws if nothing of what is to be stored can be.
-        case creates(report: @Sendable (String) -> Void, check: @Sendable (DocumentAccess.Absent, DatabaseOptions) throws -> Void)
+        case creates(report: @Sendable (String) -> Void, check: Check)
     }
+
+    /// Is given what does not exist, the options of its database, and what asks the database's `validate` plugin; nil if it has none.
+    typealias Check = @Sendable (DocumentAccess.Absent, DatabaseOptions, DocumentAccess.FirstJudge?) async throws -> Void
 
     /// Looks for a running agent first, then for the folder `DATA/DB.nightjar`.
     ///
@@ -37,7 +40,7 @@ enum DocumentPlace: Sendable {
             try await check(database, collection, at: client)
             return .agent(client, name: collection.isDefault ? database : "\(database).\(collection)")
         }
-        return .folder(try open(database, collection, settings, absence))
+        return .folder(try await open(database, collection, settings, absence))
     }
 
     /// Called before anything is read or sent, so that a wrong name is reported at once.
@@ -56,7 +59,7 @@ enum DocumentPlace: Sendable {
 
     private static func open(
         _ name: String, _ collection: CollectionName, _ settings: AgentSettings, _ absence: Absence
-    ) throws -> DocumentAccess {
+    ) async throws -> DocumentAccess {
         let data = settings.data.value
         let folder = "\(data)/\(name).nightjar"
         let exists = DatabaseFolders.exists(folder)
@@ -68,7 +71,8 @@ enum DocumentPlace: Sendable {
                     .notFound,
                     "there is no database \"\(name)\" in \(data), and no agent runs there; it holds \(listed(DatabaseFolders.names(in: data)))")
             }
-            try check(.database(name), options)
+            let absent = DocumentAccess.Absent.database(name)
+            try await check(absent, options, FolderValidation.first(settings, of: absent, collection, nil))
             try Folders.make(data)
         }
         let database = try Database.open(folder: folder, name: name, options: options)
@@ -77,7 +81,8 @@ enum DocumentPlace: Sendable {
             // As the agent would at its start.
             for configured in wanted?.collections ?? [] { _ = try database.createCollection(CollectionName(configured.value)) }
             if exists, database.collection(collection) == nil {
-                do { try check(.collection(collection, database: name), options) } catch {
+                let absent = DocumentAccess.Absent.collection(collection, database: name)
+                do { try await check(absent, options, FolderValidation.first(settings, of: absent, collection, database)) } catch {
                     database.close()
                     throw error
                 }
