@@ -116,7 +116,7 @@ import Testing
 
     @Test("so many are resolved at a time, and one that could not be resolved leaves its place")
     func limit() throws {
-        var heard = Self.names()
+        var heard = Self.names(proven: ["hub"])
         for number in 0..<100 { heard.add("x\(number)", interface: 2, version: 0, isLocal: false) }
         var asked: [HeardNames.Heard] = []
         while let next = heard.next() { asked.append(next) }
@@ -125,5 +125,9 @@ import Testing
         let one = heard.next()
         let another = heard.next()
         #expect(one != nil && another == nil && heard.count == 99 && heard.services().isEmpty)
+        // One that was reached before does not wait for the others.
+        heard.add("hub", interface: 2, version: 0, isLocal: false)
+        let hub = heard.next()
+        #expect(hub?.name == "hub")
     }
 }

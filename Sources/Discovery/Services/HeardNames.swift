@@ -10,9 +10,9 @@ import Environment
 struct HeardNames: Sendable {
     /// `discover_services`: announcements that one search keeps at a time.
     static let most = 1000
-    /// `discover_resolutions`: announcements that are resolved at a time, with two calls each. The bus of Debian refuses calls of a client that has 128
-    /// without a reply.
-    static let mostAsked = 48
+    /// `discover_resolutions`: announcements that are resolved at a time, with a call each. D-Bus refuses calls of a client that has 128 without a reply
+    /// (`max_replies_per_connection`); the rest is for names that were reached before.
+    static let mostAsked = 96
 
     /// An announcement, of which a name may have several: one for each interface and version of IP.
     struct Heard: Hashable, Sendable {
@@ -70,9 +70,10 @@ struct HeardNames: Sendable {
     /// It was taken back.
     mutating func remove(_ name: String) { names[Array(name.utf8)]?.isGone = true }
 
-    /// The announcement to resolve next, for ``answer(_:_:)``; nil if none waits, or enough are being resolved.
+    /// The announcement to resolve next, for ``answer(_:_:)``; nil if none waits, or enough are being resolved: then only one of a name that was
+    /// reached before.
     mutating func next() -> Heard? {
-        guard asked < Self.mostAsked, let heard = provenWaiting.popLast() ?? takeWaiting() else { return nil }
+        guard let heard = provenWaiting.popLast() ?? (asked < Self.mostAsked ? takeWaiting() : nil) else { return nil }
         states[heard] = .asked
         asked += 1
         return heard

@@ -17,21 +17,28 @@ package enum ServiceLookup {
         }
     }
 
+    /// The service with one of its addresses.
+    ///
+    /// - Parameters:
+    ///   - version: of IP, over which it was announced.
+    ///   - family: the version of IP of the address.
+    private static func ask(
+        _ name: String, _ bus: BusConnection, interface: Int32 = Avahi.any, protocol version: Int32 = Avahi.any, family: Int32
+    ) async throws(DiscoveryError) -> FoundService {
+        let body = try await bus.call(
+            Avahi.call(
+                "ResolveService", "iisssiu",
+                [.int32(interface), .int32(version), .text(name), .text(FoundService.type), .text("local"), .int32(family), .number(0)]))
+        guard let found = FoundService(resolved: body) else { throw .malformed }
+        return found
+    }
+
     /// Resolves with both versions of IP; if only one of them works, the other fails after Avahi's timeout, and is not waited for.
-    private static func resolve(_ name: String, _ bus: BusConnection, interface: Int32 = Avahi.any, protocol version: Int32 = Avahi.any) async throws(DiscoveryError)
-        -> FoundService
-    {
+    private static func resolve(_ name: String, _ bus: BusConnection) async throws(DiscoveryError) -> FoundService {
         let results = await withTaskGroup(of: Result<FoundService, DiscoveryError>.self) { group in
             for family in [Avahi.inet, Avahi.inet6] {
                 group.addTask {
-                    do throws(DiscoveryError) {
-                        let body = try await bus.call(
-                            Avahi.call(
-                                "ResolveService", "iisssiu",
-                                [.int32(interface), .int32(version), .text(name), .text(FoundService.type), .text("local"), .int32(family), .number(0)]))
-                        guard let found = FoundService(resolved: body) else { throw .malformed }
-                        return .success(found)
-                    } catch { return .failure(error) }
+                    do throws(DiscoveryError) { return .success(try await ask(name, bus, family: family)) } catch { return .failure(error) }
                 }
             }
             var all: [Result<FoundService, DiscoveryError>] = []
@@ -110,11 +117,13 @@ package enum ServiceLookup {
             }
         }
 
-        /// Goes on with what waits, until nothing does.
+        /// Goes on with what waits, until nothing does. A host announces itself over each version of IP for which it has an address, so only that address is
+        /// asked for: the answer about the other may never come, and would keep others from being asked about.
         private func resolve(_ first: HeardNames.Heard) async {
             var next: HeardNames.Heard? = first
             while let current = next {
-                let service = try? await ServiceLookup.resolve(current.name, bus, interface: current.interface, protocol: current.version)
+                let service = try? await ServiceLookup.ask(
+                    current.name, bus, interface: current.interface, protocol: current.version, family: current.version)
                 let isOver = Task.isCancelled
                 next = heard.withLock { heard in
                     heard.answer(current, service)
