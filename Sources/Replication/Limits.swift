@@ -107,8 +107,11 @@ public struct ReplicationLimitValues: Sendable {
     public var maximumBufferedRevisionBytes = 128 << 20
     /// `owed_reply_bytes`: bytes of our replies that the peer has not read; above it the connection is not read.
     public var owedReplyBytes = 4 << 20
-    /// `waiting_requests`: queued requests from a peer for checkpoints, collections or blobs; above it the connection is not read.
+    /// `waiting_requests`: queued requests from a peer for checkpoints, collections or blobs; above it the connection is not read, unless they wait for
+    /// the peer's acknowledgements of earlier answers.
     public var waitingRequests = 64
+    /// `queued_requests`: the same; above it they are refused (503).
+    public var queuedRequests = 1_024
     /// `turn_bytes`: bytes of a peer's messages, after inflation, that are processed before the other connections of the event loop get their turn.
     /// Each frame counts as an additional kilobyte. Two or three milliseconds at worst.
     public var turnBytes = 512 << 10

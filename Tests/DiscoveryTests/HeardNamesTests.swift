@@ -92,7 +92,8 @@ import Testing
         for number in 0..<2 * HeardNames.most { heard.add("y\(number)", interface: 2, version: 0, isLocal: false) }
         let count = heard.count
         #expect(count == HeardNames.most)
-        let first = try #require(heard.next())
+        let next = heard.next()
+        let first = try #require(next)
         #expect(first.name == "hub")
         heard.answer(first, try Self.service("hub", "192.0.2.66"))
         try Self.resolve(&heard) { _ in "192.0.2.66" }

@@ -24,6 +24,8 @@ struct MessageError: Error, Sendable {
     /// The peer should retry: 503 is the one status that every client survives and retries.
     static func notNow(_ message: String) -> MessageError { MessageError(code: 503, message: message) }
 
+    static func tooManyQueued(_ limit: Int) -> MessageError { .notNow("\(limit) requests wait for an answer already (queued_requests); come back later") }
+
     /// The store could not answer.
     static let busy = notNow("the database cannot answer now")
 }

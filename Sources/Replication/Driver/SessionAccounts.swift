@@ -199,10 +199,16 @@ final class SessionAccounts {
         // What the peer has to complete, or what frees memory, must still be able to arrive: only our own work pauses reading. Blobs arrive on the
         // same connection: while some are being fetched, revisions are refused instead.
         let waitsForPeer = session.blobs.machine.isFetching || bufferedBytes > 0 && isHeldUpByRemovals
-        let works = bufferedBytes > 0 && !waitsForPeer || session.questions.waiting.bytes > 0
-        let isCrowded = standing == .crowded && (works || session.dialect.owedBytes > 0) || session.isPassive && works && session.memory.isShort
-        let waits = isCrowded || bufferedBytes > session.limits.bufferedRevisionBytes && !waitsForPeer || session.dialect.owedBytes > session.limits.owedReplyBytes
-            || session.questions.waiting.count > session.limits.waitingRequests || bytesElsewhere > 0 || session.blobs.machine.waitingRequests > session.limits.waitingRequests || session.dialect.shouldPauseReading
+        // Replies that wait for the peer's acknowledgements, and not for the socket, get them only if we read. And of two sides that owe each other much,
+        // one has to go on reading.
+        let isUnread = session.isPassive && !session.transport.isWritable
+        let owed = isUnread ? session.dialect.owedBytes : 0
+        let questions = isUnread || !session.questions.waitForReader ? session.questions.waiting : PassiveRequests()
+        let works = bufferedBytes > 0 && !waitsForPeer || questions.bytes > 0
+        let isCrowded = standing == .crowded && (works || owed > 0) || session.isPassive && works && session.memory.isShort
+        let waits = isCrowded || bufferedBytes > session.limits.bufferedRevisionBytes && !waitsForPeer || owed > session.limits.owedReplyBytes
+            || questions.count > session.limits.waitingRequests || isUnread && session.blobs.machine.waitingRequests > session.limits.waitingRequests
+            || bytesElsewhere > 0 || session.dialect.shouldPauseReading
         if waits {
             readingIsPaused = true
         } else if readingIsPaused, bufferedBytes < session.limits.bufferedRevisionBytes / 2 || waitsForPeer {

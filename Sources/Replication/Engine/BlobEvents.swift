@@ -94,6 +94,8 @@ enum BlobAction: Sendable {
     /// Nil: all blobs of the revision are here.
     case tell(BlobWaiter, ReplicationError?)
     case serve(BlobRequest)
+    /// Too many are queued.
+    case refuse(BlobRequest)
 }
 
 /// A peer's request for a blob, or for a proof that we hold it.

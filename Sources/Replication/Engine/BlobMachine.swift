@@ -160,6 +160,7 @@ struct BlobMachine {
             looks.remove(transfer)
             actions.append(.abandon(transfer))
             settle(transfer, error, &actions)
+        case .wanted(let request) where requests.count >= limits.queuedRequests: actions.append(.refuse(request))
         case .wanted(let request): requests.append(request)
         case .served: served -= 1
         }

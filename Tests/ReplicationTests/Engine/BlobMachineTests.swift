@@ -55,6 +55,7 @@ import Testing
             case .abandon(let it): "abandon \(name(it))"
             case .tell(let waiter, let error): "tell \(waiter.fetch.number) \(error.map { "\($0.code)" } ?? "ok")"
             case .serve(let request): "serve \(request.handle.number)"
+            case .refuse(let request): "refuse \(request.handle.number)"
             }
         }
     }
@@ -375,5 +376,18 @@ import Testing
         #expect(run.on(.served(AnswerHandle(number: 1))) == ["serve 2"])
         run.on(.served(AnswerHandle(number: 2)))
         #expect(run.machine.isIdle)
+    }
+
+    @Test func ofTooManyRequestsTheLastAreRefused() {
+        var run = Run {
+            $0.blobReads = 1
+            $0.queuedRequests = 32
+        }
+        let request = { (number: UInt64) in BlobRequest(handle: AnswerHandle(number: number), slot: 0, digest: digest(1)) }
+        for number in 1...33 { run.on(.wanted(request(UInt64(number)))) }
+        #expect(run.machine.waitingRequests == 32)
+        #expect(run.on(.wanted(request(34))) == ["refuse 34"])
+        #expect(run.on(.served(AnswerHandle(number: 1))) == ["serve 2"])
+        #expect(run.on(.wanted(request(35))) == [])
     }
 }

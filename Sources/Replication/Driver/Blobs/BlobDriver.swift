@@ -75,6 +75,7 @@ final class BlobDriver {
             files.nonces[transfer] = nil
         case .tell(let waiter, let error): session.tell(session.links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
         case .serve(let request): session.serving.serve(request)
+        case .refuse(let request): session.dialect.refuse(request.handle, .tooManyQueued(session.limits.queuedRequests))
         }
     }
 

@@ -34,11 +34,17 @@ final class PeerQuestions {
     /// everything again on each connection. What it can store is bounded, and belongs to it alone.
     func servePassiveRequests() {
         guard case .passive(let passive) = session.role, !waiting.isEmpty else { return }
-        // While memory is short, a peer that has not read its replies gets no more of them.
-        let mayOwe = session.accounts.standing == .crowded || session.dialect.owedBytes > 0 && session.memory.isShort ? 0 : session.limits.owedReplyBytes
         guard session.dialect.owedBytes <= mayOwe, let request = waiting.next() else { return }
         serve(request, passive)
     }
+
+    /// While memory is short, a peer that has not read its replies gets no more of them.
+    private var mayOwe: Int {
+        session.accounts.standing == .crowded || session.dialect.owedBytes > 0 && session.memory.isShort ? 0 : session.limits.owedReplyBytes
+    }
+
+    /// Requests wait for the peer to read the answers to earlier ones.
+    var waitForReader: Bool { !waiting.isEmpty && session.dialect.owedBytes > mayOwe }
 
     private func serve(_ request: PassiveRequests.Request, _ passive: PassiveConfiguration, _ room: AnswerRoom? = nil, looks: Int = 0) {
         let owner = passive.checkpointOwner
@@ -139,6 +145,7 @@ final class PeerQuestions {
     /// Queues a request. One that needs much memory is refused if there is not enough: a peer may send many requests before it has read the first
     /// answer, each only a few bytes long, and memory for work of ours is not charged to any peer.
     func take(_ request: PassiveRequests.Request, _ handle: AnswerHandle?) {
+        guard waiting.count < session.limits.queuedRequests else { return session.dialect.refuse(handle, .tooManyQueued(session.limits.queuedRequests)) }
         let bytes = waiting.bytes + request.bytes
         guard bytes <= DriverBounds.smallRequestBytes || session.memory.hasRoom(for: bytes) else {
             let message = "no memory for requests of \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
