@@ -11,7 +11,7 @@ struct ReachedHubsTests {
         databases: { main: {} }
         listeners: []
         replicators:
-        \(replicators.map { "  - { name: \($0), database: main, target: \"discover:*?group=hubs&tls=off\", continuous: true }" }.joined(separator: "\n"))
+        \(replicators.map { "  - { name: \($0), database: main, target: \"discover:*?group=\($0)&tls=off\", continuous: true }" }.joined(separator: "\n"))
 
         """
     }
