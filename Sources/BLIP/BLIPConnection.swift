@@ -269,8 +269,8 @@ public struct BLIPConnection: ~Copyable, Sendable {
         acknowledgeIfDue(replyTo: number)
     }
 
-    /// Processes one WebSocket binary message, which is one frame; the work is done in `Receiving.swift`. Events are appended in order; events appended
-    /// before an error are valid.
+    /// Processes one WebSocket binary message, which is one frame, with `accept` in `Receiving.swift`. Once the last frame of a message has arrived,
+    /// an event brings the whole message. Events are appended in order; events appended before an error are valid.
     ///
     /// - Parameter room: the number of bytes to which the frame's data may inflate. A frame that would exceed it is suspended and must be completed
     ///   with ``resume(room:into:)`` before the next frame is passed in.

@@ -319,7 +319,8 @@ package final class PeerListener: ListenerDelegate {
 
     // MARK: - Connections
 
-    /// A peer that ``authorize(_:)`` admitted is connected. It gets a session, which takes its messages from here on.
+    /// A peer that ``authorize(_:)`` admitted is connected. It gets a session, which reads all its messages from `transport`; the listener is told only
+    /// of what it shows and counts (`SessionObserver`).
     package func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
         guard let admission = context as? AdmittedPeer else {
             transport.drop()

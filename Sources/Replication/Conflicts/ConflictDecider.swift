@@ -68,7 +68,7 @@ public struct ConflictDecider: Sendable {
         var failed: [(id: DocumentID, failure: PolicyFailure, isUnreported: Bool)] = []
     }
 
-    /// Decides a batch of conflicts: one read, one answer for each, one transaction.
+    /// Decides a batch of conflicts in rounds of one read, one answer for each conflict, and one transaction, until none is left to be decided again.
     ///
     /// - Returns: the outcomes; a document with more than two branches may have several.
     /// - Throws: ``StoreError``.

@@ -190,7 +190,8 @@ struct InsertionMachine {
         actions.append(.keep(batches.begin(keeping: held), [held]))
     }
 
-    /// Has the filter asked. Without one, revisions continue at once, with the sync function or with their blobs.
+    /// Has the filter asked; its answer comes back as ``InsertionEvent/judged(_:_:plugin:version:)``. Without a filter, revisions continue at once, with
+    /// the sync function or with their blobs.
     private mutating func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ actions: inout [PullAction]) {
         guard settings.hasFilter, !revisions.isEmpty else {
             let free = settings.hasSyncFunction ? revisions : fetch(revisions, &actions)

@@ -27,6 +27,7 @@ struct RevisionStoring: Sendable {
     /// The sender, as text.
     var peer: String?
 
+    /// - Returns: one outcome for each revision. It holds only once the transaction is committed, which is up to the caller.
     func store(_ revisions: [StorableRevision], _ transaction: WriteTransaction) throws(StoreError) -> [StoreOutcome] {
         var outcomes: [StoreOutcome] = []
         outcomes.reserveCapacity(revisions.count)

@@ -27,7 +27,13 @@ struct FeedSource: Sendable {
     /// Decides of which removals from channels the peer is notified, and in which form.
     var tells: @Sendable (OutgoingDocument) -> OutgoingDocument? = { $0 }
 
-    /// Reads the next part of the feed.
+    /// Reads the next part of the feed: documents that the peer may need, whoever they came from. What the store knows the peer to have is left out.
+    ///
+    /// - Parameters:
+    ///   - limit: maximum number of rows to look at, including those that are skipped.
+    ///   - maxBytes: maximum size of the bodies, in bytes.
+    ///   - isBacklog: the peer has not been told yet that it has caught up.
+    ///   - historyLimit: maximum number of ancestors to name.
     func read(
         _ transaction: ReadTransaction, from position: FeedPosition, limit: Int, maxBytes: Int = StoreLimits.maxBodyBytesPerRead, isBacklog: Bool,
         historyLimit: Int
