@@ -3,7 +3,7 @@ import DocumentStore
 import Interfaces
 
 /// Sends the documents of one collection to one peer: reads the change feed, asks the filter, offers documents, and sends those that are wanted. It
-/// does no I/O: events go in, actions come out. The ``PushLedger`` knows how far each document is.
+/// does no I/O: events go in, actions come out. The ``PushLedger`` knows how far each document has got.
 ///
 /// At most one revision of a document is under way. A document that changes in the meantime is read again when its trip is over, so the peer always
 /// gets the newest revision, and its acknowledgements for one document arrive in order.
@@ -21,11 +21,15 @@ struct PushMachine {
     var fetchedDeletions: FetchedDeletions
     /// For a peer that pulls: documents that were announced to it and that it has not taken.
     var declinedDocuments: DeclinedDocuments
+    /// The page about which the filter is being asked.
     private var judging: JudgedPage?
     /// A page that was read, to be judged when the one before it has been.
     var nextPage: PushPage?
+    /// The peer was told that its backlog has ended. That is said once.
     private var announcedCaughtUp = false
+    /// Judges again the documents that were kept back earlier.
     private var review: KeptBackReview
+    /// Documents may be on the kept-back list for this peer: those that it gets after all have to be taken off.
     var hasKeptBack = false
     /// Documents put on the list on this connection because the peer refused them.
     var refused: RefusedRetries
@@ -35,6 +39,7 @@ struct PushMachine {
     var removals: [Removal] = []
     var removalWatch = RemovalWatch()
     private var isPullComplete: Bool
+    /// Memory is short: nothing more is read while anything is being worked on.
     private var isThrottled = false
 
     init(_ settings: PushSettings, from position: FeedPosition, generation: Int = 0) {
@@ -90,17 +95,17 @@ struct PushMachine {
             requestHeldAgain()
             if settings.style == .propose { review.restart() }
             judging?.isStale = true
-        case .read(let page): accept(page)
+        case .read(let page): acceptFeed(page)
         case .readAgain(let asked, let found): acceptAgain(asked, found)
-        case .keptBackRead(let page): accept(page, &actions)
-        case .judged(let verdicts, let version): accept(verdicts, by: version, &actions)
+        case .keptBackRead(let page): acceptKeptBack(page, &actions)
+        case .judged(let verdicts, let version): acceptVerdicts(verdicts, by: version, &actions)
         case .keptBack(let id, let failure, let version): accept(keptBack: id, failure, by: version, &actions)
         case .retryRefused:
             if settings.style == .propose { review.restart() }
             tryAgain()
         // A document that the peer refused may already be under way again.
         case .listed(let ids): for id in ids { if case .listing? = ledger.phase(of: id) { ledger.finish(id) } }
-        case .answered(let list, let answers): accept(answers, to: list, &actions)
+        case .answered(let list, let answers): acceptAnswers(answers, to: list, &actions)
         case .listRefused(let list, let error): refuse(list, error, &actions)
         case .forbidden(let list, let ids, let error): forbid((list.map { lists.take($0) } ?? []) + ids, error, &actions)
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
@@ -124,8 +129,30 @@ struct PushMachine {
         applyRemovals(&actions)
     }
 
-    /// Does what can be done by now, the last step of a document's way first, so that the steps before find room.
+    /// Does whatever can be done now, beginning with the last step of a document's way: what leaves a step makes room for the one before it.
     private mutating func advance(_ actions: inout [PushAction]) {
+        send(&actions)
+        offer(&actions)
+        judge(&actions)
+        read(&actions)
+        guard isCaughtUp else { return }
+        // Where the end of a branch was announced, the document itself is yet to come, and belongs to the backlog.
+        if settings.style == .announce, !announcedCaughtUp, lists.ready.isEmpty, !ledger.hasEndsOfBranches {
+            announcedCaughtUp = true
+            actions.append(.announceCaughtUp)
+        }
+        guard isDrained else { return }
+        overtaken.removeAll()
+        if settings.pulls, isPullComplete, ledger.waiting > 0 {
+            // The peer's answer that it holds another revision may have come only after the pull had brought that revision.
+            ledger.wakeAwaitingPull()
+            read(&actions)
+        }
+        note(&actions)
+    }
+
+    /// Sends what the peer wants, as far as the limits in flight allow.
+    private mutating func send(_ actions: inout [PushAction]) {
         while var document = ledger.sendNext() {
             if isGivenUp(document) {
                 actions.append(.withdraw(document))
@@ -136,23 +163,6 @@ struct PushMachine {
             document.currency = overtaken.take(document.id) ? .overtakenByPeer : document.newestWhenRead < feed.newest ? .storeHasChanged : .current
             actions.append(.send(document))
         }
-        offer(&actions)
-        judge(&actions)
-        read(&actions)
-        guard isCaughtUp else { return }
-        // The end of a branch is followed by the document itself.
-        if settings.style == .announce, !announcedCaughtUp, lists.ready.isEmpty, !ledger.hasEndsOfBranches {
-            announcedCaughtUp = true
-            actions.append(.announceCaughtUp)
-        }
-        guard isDrained else { return }
-        overtaken.removeAll()
-        if settings.pulls, isPullComplete, ledger.waiting > 0 {
-            // The pull may have brought it before the peer's answer arrived.
-            ledger.wakeAwaitingPull()
-            read(&actions)
-        }
-        note(&actions)
     }
 
     private mutating func read(_ actions: inout [PushAction]) {
@@ -180,11 +190,12 @@ struct PushMachine {
         actions.append(.offer(list, documents))
     }
 
+    /// Has the store record what the peer acknowledged.
     mutating func note(_ actions: inout [PushAction]) {
         if let batch = takeUnrecorded() { actions.append(.note(batch)) }
     }
 
-    private mutating func accept(_ page: FeedPage) {
+    private mutating func acceptFeed(_ page: FeedPage) {
         let from = feed.position
         guard feed.accept(page) else { return }
         if settings.style == .propose {
@@ -216,7 +227,7 @@ struct PushMachine {
         if !documents.isEmpty { nextPage = PushPage(documents: documents) }
     }
 
-    private mutating func accept(_ page: KeptBackPage, _ actions: inout [PushAction]) {
+    private mutating func acceptKeptBack(_ page: KeptBackPage, _ actions: inout [PushAction]) {
         feed.reading = .nothing
         review.accept(next: page.next)
         hasKeptBack = hasKeptBack || page.isAny
@@ -224,51 +235,6 @@ struct PushMachine {
         let known = page.documents.filter { $0.sequence <= feed.position.sequence } // The others are about to be read anyway.
         for document in known { ledger.read(document.sequence) }
         if !known.isEmpty { nextPage = PushPage(documents: known) }
-    }
-
-    /// The documents of a page that begin a trip. Announcements must be made in order, since the peer's checkpoint follows them: a document that is
-    /// already under way ends the page, and the rest waits.
-    private mutating func candidates(_ page: PushPage) -> (now: [OutgoingDocument], rest: PushPage?) {
-        var now: [OutgoingDocument] = []
-        now.reserveCapacity(page.documents.count)
-        var begun: [DocumentID: Version] = [:]
-        for index in page.documents.indices {
-            var document = page.documents[index]
-            // The peer loses a document that it sent us, and must get it back once it has access again.
-            if document.visibility != .visible { echoes.left(document.id) }
-            if echoes.holds(document), !settings.limits.has(.echo) {
-                held.release(document.id)
-                ledger.skip(document)
-                continue
-            }
-            if settings.style == .announce {
-                // A channel feed lists a document twice if access to it is newer than the document.
-                let earlier = page.from?.channels == nil ? nil : begun.updateValue(document.version, forKey: document.id)
-                if document.visibility == .visible, earlier == document.version { continue }
-                let isFree = ledger.isFree(document.id) || settings.limits.has(.overtakingPurge)
-                guard isFree, earlier == nil else {
-                    let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
-                    return (now, PushPage(documents: Array(page.documents[index...]), from: from))
-                }
-                if document.visibility == .visible { echoes.offered(document.id) }
-            } else {
-                guard ledger.mayBegin(&document) else { continue }
-                if let known = acknowledged.version(of: document.id), known != document.peerVersion {
-                    // The row was read without this knowledge, and its history may end too early: read it again, with history down to there.
-                    guard known == document.version || document.history.contains(known) else {
-                        ledger.readAgain(document, peerVersion: known)
-                        continue
-                    }
-                    (document.peerVersion, document.peerBranchEnd) = (known, nil)
-                }
-                if document.peerVersion == document.version {
-                    ledger.skip(document)
-                    continue
-                }
-            }
-            now.append(document)
-        }
-        return (now, nil)
     }
 
     private mutating func judge(_ actions: inout [PushAction]) {
@@ -299,7 +265,7 @@ struct PushMachine {
 
     private mutating func pass(_ document: OutgoingDocument) {
         ledger.count { $0.total += 1 }
-        // Otherwise its branch would remain beside ours forever: offering the document says nothing about it.
+        // The end of the peer's branch goes first: offering the document says nothing about that branch, which would remain beside ours forever.
         if let end = document.peerBranchEnd { return offerAgain(document.endOfBranch(end)) }
         guard !held.isEmpty else { return offerAgain(document) }
         held.release(document.id)
@@ -308,12 +274,13 @@ struct PushMachine {
         offerAgain(document)
     }
 
+    /// Puts a document in the next list, for the first time or once more.
     mutating func offerAgain(_ document: OutgoingDocument) {
         ledger.move(document.id, to: .ready(document))
         lists.append(document)
     }
 
-    private mutating func accept(_ verdicts: [FilterVerdict], by version: String, _ actions: inout [PushAction]) {
+    private mutating func acceptVerdicts(_ verdicts: [FilterVerdict], by version: String, _ actions: inout [PushAction]) {
         guard let page = judging?.page else { return }
         if judging?.isStale == true {
             judging?.isStale = false
@@ -322,7 +289,7 @@ struct PushMachine {
         judging = nil
         let style = settings.limits.has(.passedFailingFilter) ? .propose : settings.style
         let judgement = Judgement(page, verdicts, by: version, style, room: held.room)
-        // Before the documents after them pass: those have to carry the position.
+        // Held before the others pass: documents after a held one carry the position from which the peer has to resume.
         for each in judgement.undecided { hold(each, &actions) }
         for each in judgement.kept { held.release(each.document.id) }
         for document in judgement.passed { pass(document) }
@@ -336,7 +303,7 @@ struct PushMachine {
         keepBack(judgement.kept, &actions)
     }
 
-    private mutating func accept(_ answers: [OfferAnswer], to list: ListID, _ actions: inout [PushAction]) {
+    private mutating func acceptAnswers(_ answers: [OfferAnswer], to list: ListID, _ actions: inout [PushAction]) {
         var questions: [(OutgoingDocument, Version)] = []
         var (forbidden, refusal): ([DocumentID], ReplicationError?) = ([], nil)
         removalWatch.answers += 1
@@ -347,7 +314,7 @@ struct PushMachine {
                 document.cutHistory(known)
                 if settings.style == .announce, document.isDeleted { fetchedDeletions.add(id) }
                 ledger.want(document)
-            case .has: hold(document, &actions)
+            case .has: peerHas(document, &actions)
             case .declined where document.isEndOfBranch: ledger.goOn(id, peerVersion: document.version)
             case .declined:
                 if settings.style == .announce { declinedDocuments.note(document, .declined) }
@@ -367,8 +334,8 @@ struct PushMachine {
         if !questions.isEmpty { actions.append(.compare(questions)) }
     }
 
-    /// The peer has the document.
-    mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
+    /// The peer has the document: that is remembered, and the trip is over, or goes on after the end of a branch.
+    mutating func peerHas(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
         barrier.taken()
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { told(document) }
@@ -391,7 +358,7 @@ struct PushMachine {
             ledger.count { $0.pushed += 1 }
             report(document, nil, kept: kept, &actions)
         }
-        hold(document, &actions)
+        peerHas(document, &actions)
         if let kept, settings.style == .announce, !document.isEndOfBranch { declinedDocuments.note(document, .kept(kept)) }
         if ledger.waiting == 0 { retry.reset() }
         if acknowledged.unsavedCount >= settings.limits.unsavedMarks { note(&actions) }

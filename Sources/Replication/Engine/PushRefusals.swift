@@ -99,7 +99,7 @@ extension PushMachine {
             offerAgain(document)
         case .same(let version):
             (document.version, document.isEndOfBranch) = (version, false)
-            hold(document, &actions)
+            peerHas(document, &actions)
         // The newer revision here was already read, or will be.
         case .older: ledger.finish(id)
         // A decision creates a new revision, which is pushed in its turn.

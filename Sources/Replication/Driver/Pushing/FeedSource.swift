@@ -30,8 +30,8 @@ struct FeedSource: Sendable {
     /// Reads the next part of the feed: documents that the peer may need, whoever they came from. What the store knows the peer to have is left out.
     ///
     /// - Parameters:
-    ///   - limit: maximum number of rows to look at, including those that are skipped.
-    ///   - maxBytes: maximum size of the bodies, in bytes.
+    ///   - limit: maximum number of rows to read.
+    ///   - maxBytes: limit for bodies, in bytes; the row that exceeds it is the last one.
     ///   - isBacklog: the peer has not been told yet that it has caught up.
     ///   - historyLimit: maximum number of ancestors to name.
     func read(
