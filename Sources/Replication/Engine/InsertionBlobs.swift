@@ -30,7 +30,8 @@ extension InsertionMachine {
         return true
     }
 
-    mutating func accept(
+    /// The blobs of a revision are here, or cannot be obtained. Later revisions of its document continue in either case.
+    mutating func acceptBlobs(
         _ fetch: FetchID, _ error: ReplicationError?, missing bytes: Int = 0, _ ended: inout [Insertion], _ actions: inout [PullAction]
     ) {
         guard case (var revision, let behind)? = batches.fetched(fetch) else { return }
@@ -45,7 +46,7 @@ extension InsertionMachine {
     }
 
     /// The body now names attachments by our digests instead of the peer's.
-    mutating func accept(_ fetch: FetchID, whole body: [UInt8], _ ended: inout [Insertion], _ actions: inout [PullAction]) {
+    mutating func acceptAttachments(_ fetch: FetchID, whole body: [UInt8], _ ended: inout [Insertion], _ actions: inout [PullAction]) {
         guard case (let revision, let behind)? = batches.fetched(fetch) else { return }
         var whole = revision
         whole.replaceBody(body)

@@ -35,7 +35,7 @@ struct InsertionMachine {
     private var arrivals = ArrivalQueue()
     var batches = Batches()
     private var flushIsScheduled = false
-    /// Revisions from this peer may be on the list, so those that get through must be taken off it.
+    /// Revisions from this peer may be on the list of held ones, so those that are stored after all have to be taken off it.
     var mayHaveHeld = false
     /// The peer pulls from us on this connection.
     var peerPulls = false
@@ -87,14 +87,14 @@ struct InsertionMachine {
 
     mutating func handle(_ event: InsertionEvent, _ ended: inout [Insertion], _ actions: inout [PullAction]) {
         switch event {
-        case .checked(let batch, let outcomes): accept(outcomes, batch, &ended, &actions)
-        case .blobsFetched(let fetch, let error): accept(fetch, error, &ended, &actions)
-        case .attachmentsBrought(let fetch, .failure(let error), let bytes): accept(fetch, error, missing: bytes, &ended, &actions)
-        case .attachmentsBrought(let fetch, .success(let body), _): accept(fetch, whole: body, &ended, &actions)
-        case .judged(let batch, let verdicts, let plugin, let version): accept(verdicts, plugin, version, batch, &ended, &actions)
+        case .checked(let batch, let outcomes): acceptChecked(outcomes, batch, &ended, &actions)
+        case .blobsFetched(let fetch, let error): acceptBlobs(fetch, error, &ended, &actions)
+        case .attachmentsBrought(let fetch, .failure(let error), let bytes): acceptBlobs(fetch, error, missing: bytes, &ended, &actions)
+        case .attachmentsBrought(let fetch, .success(let body), _): acceptAttachments(fetch, whole: body, &ended, &actions)
+        case .judged(let batch, let verdicts, let plugin, let version): acceptVerdicts(verdicts, plugin, version, batch, &ended, &actions)
         case .kept(let batch): acceptKept(batch, &ended, &actions)
-        case .assigned(let batch, let judgements): accept(judgements, batch, &ended, &actions)
-        case .stored(let batch, let outcomes): accept(outcomes, batch, &ended, &actions)
+        case .assigned(let batch, let judgements): acceptJudgements(judgements, batch, &ended, &actions)
+        case .stored(let batch, let outcomes): acceptStored(outcomes, batch, &ended, &actions)
         case .failed(let batch, let error): fail(batch, error, &ended)
         case .flushIsDue:
             flushIsScheduled = false
@@ -102,7 +102,8 @@ struct InsertionMachine {
         }
     }
 
-    /// Forms batches from what arrived: at once if nothing more is expected, otherwise when enough has arrived or the time is up.
+    /// Begins a batch with revisions whose blobs are here by now, and one with those that arrived: at once if nothing more is expected, otherwise when
+    /// enough has arrived or the time is up.
     mutating func advance(expectsMore: Bool, _ actions: inout [PullAction]) {
         // Read individually: copying all limits for each event costs more than the work done here.
         let running = settings.limits.insertionBatchesInFlight
@@ -124,8 +125,8 @@ struct InsertionMachine {
     private mutating func begin(_ actions: inout [PullAction]) {
         let limits = settings.limits
         guard !arrivals.isEmpty, batches.running < limits.insertionBatchesInFlight else { return }
-        // A sync function judges a revision together with the one it replaces: of several in one batch, each would be judged again until all before
-        // it are stored.
+        // A sync function judges a revision together with the one it replaces. Of several revisions of a document in one batch, each would have to be
+        // judged again whenever one before it had been stored.
         let revisions = arrivals.take(
             rows: limits.insertionBatch, bytes: limits.insertionBatchBytes, onePerDocument: settings.hasSyncFunction
         ) { !batches.hold($0) }
@@ -134,7 +135,7 @@ struct InsertionMachine {
 
     // MARK: - From step to step
 
-    private mutating func accept(
+    private mutating func acceptChecked(
         _ outcomes: [CheckOutcome], _ batch: BatchID, _ ended: inout [Insertion], _ actions: inout [PullAction]
     ) {
         guard case .checking(let received)? = batches.step(batch) else { return }
@@ -201,7 +202,7 @@ struct InsertionMachine {
         actions.append(.judge(batch, revisions))
     }
 
-    private mutating func accept(
+    private mutating func acceptVerdicts(
         _ verdicts: [FilterVerdict], _ plugin: String, _ version: String, _ batch: BatchID, _ ended: inout [Insertion],
         _ actions: inout [PullAction]
     ) {
@@ -210,6 +211,7 @@ struct InsertionMachine {
         var passed: [CheckedRevision] = []
         var kept: [HeldRevision] = []
         for (revision, verdict) in zip(revisions, verdicts) {
+            // Kept with a revision that has to wait for blobs, so that the same version need not be asked twice.
             let answer = FilterAnswer(verdict: verdict, plugin: plugin, version: version)
             let answered = answered(revision, answer, &actions)
             // An earlier revision of its document waits for blobs: the verdict on this one is applied later.
@@ -240,6 +242,7 @@ struct InsertionMachine {
         admit(batch, passed, attempt: 1, &actions)
     }
 
+    /// These revisions leave their batch without being stored. `isListed`: they wait here; otherwise the peer still has them.
     private mutating func leave(_ kept: [HeldRevision], isListed: Bool, _ ended: inout [Insertion]) {
         for each in kept {
             batches.leave(each.revision.id, each.revision.bytes)
@@ -254,6 +257,7 @@ struct InsertionMachine {
         }
     }
 
+    /// These revisions passed the filter: the sync function is asked next, or they are stored.
     private mutating func admit(_ batch: BatchID, _ revisions: [CheckedRevision], attempt: Int, _ actions: inout [PullAction]) {
         if revisions.isEmpty {
             batches.end(batch)
@@ -265,7 +269,7 @@ struct InsertionMachine {
         }
     }
 
-    private mutating func accept(
+    private mutating func acceptJudgements(
         _ judgements: [SyncJudgement], _ batch: BatchID, _ ended: inout [Insertion], _ actions: inout [PullAction]
     ) {
         guard case .assigning(let revisions, let attempt)? = batches.step(batch) else { return }
@@ -301,7 +305,7 @@ struct InsertionMachine {
         actions.append(.store(batch, revisions, handling, settlesHeld: mayHaveHeld))
     }
 
-    private mutating func accept(
+    private mutating func acceptStored(
         _ outcomes: [StoreOutcome], _ batch: BatchID, _ ended: inout [Insertion], _ actions: inout [PullAction]
     ) {
         guard case .storing(let revisions, let attempt)? = batches.step(batch) else { return }
@@ -325,7 +329,7 @@ struct InsertionMachine {
         admit(batch, moved, attempt: attempt + 1, &actions)
     }
 
-    /// Nothing of the batch was stored: the peer still has it, and our rows stay open.
+    /// Nothing of the batch was stored. The peer still has all of it, and since the sequences stay open, offers it again.
     private mutating func fail(_ batch: BatchID, _ error: any Error, _ ended: inout [Insertion]) {
         let hasRoom = (error as? StoreError)?.isOutOfSpace != true
         let failure = hasRoom ? ReplicationError.busy("the database cannot take the document now") : ReplicationError(store: error)

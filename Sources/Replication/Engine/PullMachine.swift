@@ -24,12 +24,19 @@ struct PullMachine {
     var removals: [Removal] = []
     var removalsUnderWay = 0
 
-    private var wasAnnouncedComplete = false
+    /// The peer sent the empty list that ends its backlog.
+    private var isBacklogOver = false
+    /// Judges again what is on the list of held revisions.
     private var heldReview = KeptBackReview(isDue: false)
+    /// Finds the conflicts that are still pending, from earlier runs or because a resolver failed.
     private var conflictReview = KeptBackReview(isDue: false)
+    /// Documents whose conflict is to be decided next.
     var conflicts: [DocumentID] = []
+    /// One batch of conflicts at a time is being decided.
     var isDeciding = false
+    /// What we pushed on this connection: the peer announces it to us as well, and it is not fetched.
     private var echoes: EchoMemory
+    /// The reconnect is requested once for all documents that need it.
     private var willReconnect = false
     /// Set while there is no room here for incoming documents.
     var roomWait: RoomWait?
@@ -49,11 +56,11 @@ struct PullMachine {
     var isSubscribed: Bool { tracker != nil }
 
     /// The peer announced the end of its backlog, and every list before it is answered.
-    var isCaughtUp: Bool { wasAnnouncedComplete && lists.isIdle }
+    var isCaughtUp: Bool { isBacklogOver && lists.isIdle }
 
     /// The peer owes something that it was asked for: revisions, or the rest of its backlog. Not while something is being stored here, since the peer
     /// may be waiting for our answer.
-    var isOwed: Bool { isSubscribed && !isStoring && (!asked.isEmpty || !wasAnnouncedComplete && lists.isIdle) }
+    var isOwed: Bool { isSubscribed && !isStoring && (!asked.isEmpty || !isBacklogOver && lists.isIdle) }
 
     /// Nothing that arrived is under way.
     var isDrained: Bool { lists.isIdle && asked.isEmpty && insertion.isEmpty && removals.isEmpty && removalsUnderWay == 0 }
@@ -85,15 +92,15 @@ struct PullMachine {
         case .started:
             if !settings.reviewsHeld { insertion.mayHaveHeld = true }
             review(held: true, conflicts: true)
-        case .listArrived(let list): accept(list, &actions)
-        case .listRead(.success(let rows)): accept(rows, &actions)
+        case .listArrived(let list): acceptList(list, &actions)
+        case .listRead(.success(let rows)): acceptRows(rows, &actions)
         case .listRead(.failure(let error)): refuseList(lists.finish()?.handle, error, &actions)
-        case .missing(let needs): answer(needs, &actions)
-        case .proposalsChecked(let verdicts): answer(verdicts, &actions)
+        case .missing(let needs): answerOffers(needs, &actions)
+        case .proposalsChecked(let verdicts): answerProposals(verdicts, &actions)
         case .listFailed(let error):
             actions.append(.refuseList(lists.finish()?.handle, .storeIsBusy))
             if !settings.isPassive { actions.append(.fail(error)) }
-        case .arrived(let revision): accept(revision, &actions)
+        case .arrived(let revision): acceptRevision(revision, &actions)
         case .arrivedBodiless(let revision, let outcome):
             if arrived(revision) == nil { counts.total += 1 }
             end([Insertion(revision, .stored(outcome))], &actions)
@@ -110,16 +117,16 @@ struct PullMachine {
             insertion.handle(event, &ended, &actions)
             if case .failed(_, let error) = event, !settings.isPassive, (error as? StoreError)?.isOutOfSpace != true { actions.append(.fail(error)) }
             end(ended, &actions)
-        case .removalsArrived(let taken): accept(taken, &actions)
+        case .removalsArrived(let taken): acceptRemovals(taken, &actions)
         case .removalsAreDue(let due):
             counts.total += UInt64(due.count)
             removals += due
-        case .decided(let outcomes): accept(outcomes, &actions)
+        case .decided(let outcomes): acceptDecisions(outcomes, &actions)
         case .filterChanged:
             insertion.filterChanged()
             review(held: true, conflicts: false)
         case .resolverChanged: review(held: false, conflicts: true)
-        case .heldRead(let page): accept(page, &actions)
+        case .heldRead(let page): acceptHeld(page, &actions)
         case .conflictsRead(let page):
             conflictReview.accept(next: page.next)
             conflicts += page.ids
@@ -141,16 +148,16 @@ struct PullMachine {
             actions.append(.decide(some))
         }
         // Removals are carried out before a later list can bring the document back.
-        if removals.isEmpty, removalsUnderWay == 0, hasRoom, let list = lists.begin() { actions.append(.readList(list)) }
+        if removals.isEmpty, removalsUnderWay == 0, mayRequestMore, let list = lists.begin() { actions.append(.readList(list)) }
         if !heldReview.isOver, canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
     }
 
     /// Whether more revisions may be requested: each may become another conflict, and deciding may be slow.
-    private var hasRoom: Bool { asked.count + insertion.count + conflicts.count < settings.limits.requestedRevisions }
+    private var mayRequestMore: Bool { asked.count + insertion.count + conflicts.count < settings.limits.requestedRevisions }
 
-    /// Whether a page of the kept-back list may be read: there is room for it, and everything an earlier version of the filter kept back has reached
-    /// the list.
-    private var canReview: Bool { hasRoom && insertion.bytes < settings.limits.insertionBatchBytes && !insertion.isKeepingBack }
+    /// Whether a page of the list of held revisions may be read: not while too much is under way, and not before everything that an earlier version of
+    /// the filter kept back has reached the list.
+    private var canReview: Bool { mayRequestMore && insertion.bytes < settings.limits.insertionBatchBytes && !insertion.isKeepingBack }
 
     private mutating func applyRemovals(_ actions: inout [PullAction]) {
         guard !removals.isEmpty else { return }
@@ -172,7 +179,7 @@ struct PullMachine {
 
     // MARK: - Lists
 
-    private mutating func accept(_ list: IncomingList, _ actions: inout [PullAction]) {
+    private mutating func acceptList(_ list: IncomingList, _ actions: inout [PullAction]) {
         do throws(ReplicationError) { try lists.append(list) } catch { refuseList(list.handle, error, &actions) }
     }
 
@@ -182,7 +189,8 @@ struct PullMachine {
         if !settings.isPassive { actions.append(.fail(error)) }
     }
 
-    private mutating func accept(_ rows: ListRows, _ actions: inout [PullAction]) {
+    /// A list was parsed: the store is asked which of its revisions are missing here, or which of its proposals can be accepted.
+    private mutating func acceptRows(_ rows: ListRows, _ actions: inout [PullAction]) {
         guard lists.ask(rows) != nil else { return }
         switch rows {
         case .proposed(let rows):
@@ -190,7 +198,7 @@ struct PullMachine {
             for case .row(let row) in rows { proposals.append(Proposal(id: row.id, revision: row.revision, parent: row.parent, vector: row.vector)) }
             actions.append(.checkProposals(proposals))
         case .offered(let rows) where rows.isEmpty:
-            wasAnnouncedComplete = true
+            isBacklogOver = true
             if let handle = lists.finish()?.handle { actions.append(.answerChanges(handle, [])) }
         case .offered(let rows):
             // In order of arrival, before anything can be completed.
@@ -234,7 +242,8 @@ struct PullMachine {
         return insertion.holds(id) || removals.contains { $0.id == id } || removalsUnderWay > 0 ? .same : .unknown
     }
 
-    private mutating func answer(_ needs: [RevisionNeed], _ actions: inout [PullAction]) {
+    /// The store knows which revisions of the list are missing: the peer is asked for those, and the sequences of the others are complete.
+    private mutating func answerOffers(_ needs: [RevisionNeed], _ actions: inout [PullAction]) {
         guard case (let list, .offered(let rows))? = lists.asking else { return }
         _ = lists.finish()
         var next = needs.makeIterator()
@@ -284,7 +293,7 @@ struct PullMachine {
         actions.append(.answerChanges(list.handle, answers))
     }
 
-    private mutating func answer(_ verdicts: [ProposalVerdict], _ actions: inout [PullAction]) {
+    private mutating func answerProposals(_ verdicts: [ProposalVerdict], _ actions: inout [PullAction]) {
         guard case (let list, .proposed(let rows))? = lists.asking else { return }
         _ = lists.finish()
         var refusesPush = false
@@ -329,12 +338,12 @@ struct PullMachine {
     /// Leaves a sequence open, so that no checkpoint of this connection passes it.
     mutating func leaveOpen(_ sequence: RemoteSequence?) { if let sequence { tracker?.leave(sequence) } }
 
-    private mutating func accept(_ revision: ReceivedRevision, _ actions: inout [PullAction]) {
+    private mutating func acceptRevision(_ revision: ReceivedRevision, _ actions: inout [PullAction]) {
         let row = arrived(revision)
         if row == nil, settings.refusesUnsolicited {
             actions.append(.warn("a revision was refused: nobody asked for document \(revision.id) under this sequence"))
             if let handle = revision.replyTo { actions.append(.settle(handle, .refused(.unsolicitedRevision(for: revision.id)))) }
-            // It arrived in place of the requested one.
+            // The peer used the sequence of a revision that it owes us: that one is not going to come.
             if let id = asked.document(at: revision.sequence) {
                 refuse(revision.sequence, id, .receivedInstead(of: id, revision.id), isFinal: false, &actions)
             }
@@ -360,14 +369,15 @@ struct PullMachine {
         if wasAsked, !isFinal { postpone(sequence, error, bytes: bytes, &actions) }
     }
 
-    /// The peer offers it again only on another connection.
+    /// Something has to be offered again, which the peer does only on another connection.
     mutating func requestReconnect(_ actions: inout [PullAction]) {
         if settings.isPassive || willReconnect { return }
         willReconnect = true
         actions.append(.reconnectLater)
     }
 
-    private mutating func accept(_ page: HeldRevisions.Page, _ actions: inout [PullAction]) {
+    /// Held revisions go through the same steps as those that arrive, except for the check of their bodies.
+    private mutating func acceptHeld(_ page: HeldRevisions.Page, _ actions: inout [PullAction]) {
         heldReview.accept(next: page.next)
         if page.isAny { insertion.mayHaveHeld = true }
         let again = insertion.add(again: page.revisions, &actions)

@@ -12,51 +12,7 @@ extension PullMachine {
         for each in ended {
             asked.end(each.id, each.version)
             if let fetch = each.fetch { if each.end.leavesBlobs { staying.append(fetch) } else { over.append(fetch) } }
-            var settlement = Settlement.stored
-            switch each.end {
-            case .stored(.alreadyPresent): settlement = .alreadyHere
-            case .stored(.inserted):
-                counts.pulled += 1
-                fitted(isDeleted: each.isDeleted)
-                report(each.id, nil, isDeleted: each.isDeleted, &actions)
-            case .stored(.insertedConflict):
-                counts.pulled += 1
-                fitted(isDeleted: each.isDeleted)
-                // Without a resolver the decision is made elsewhere: a replicator here brought the other branch.
-                if settings.hasResolver { conflicts.append(each.id) }
-            case .stored(.conflict(let current)):
-                counts.failed += 1
-                met.append((each.id, current))
-                // The current revision is named only to peers with access to the document: they learn it from the answer to a proposal.
-                let error = ReplicationError.conflict("document \(each.id) has another revision here")
-                settlement = .refused(error)
-                if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
-            // The peer need not retry what is on our list; otherwise it keeps what is held, and gives up what is refused.
-            case .rejected(_, isListed: true):
-                counts.rejected += 1
-                settlement = .kept(.rejected)
-            case .rejected(let reason, isListed: false):
-                counts.rejected += 1
-                let error = ReplicationError.forbidden(reason)
-                settlement = .refused(error)
-                if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
-            case .undecided(let failure, let isListed):
-                countHeld(each.id)
-                report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions)
-                settlement = isListed ? .kept(.held) : .refused(.busy("the document is held: \(failure.kind)"))
-            case .held(let error, let reason):
-                countHeld(each.id)
-                settlement = .kept(reason)
-                // Requesting a too large revision again would only transfer it again.
-                report(each.id, error, isDeleted: each.isDeleted, isHeldAgain: each.wasKeptBack && reason == .blob, &actions)
-            case .refused(let error), .postponed(let error):
-                counts.failed += 1
-                settlement = .refused(error)
-                report(each.id, error, isDeleted: each.isDeleted, &actions)
-            case .isRemoval:
-                removals.append(Removal(id: each.id, sequence: each.sequence, replyTo: each.replyTo))
-                continue
-            }
+            guard let settlement = settlement(of: each, &actions) else { continue }
             if let handle = each.replyTo { actions.append(.settle(handle, settlement)) }
             counts.completed += 1
             switch each.end {
@@ -64,6 +20,7 @@ extension PullMachine {
             case .stored, .held, .rejected(_, isListed: true), .undecided(_, isListed: true):
                 complete(each.sequence)
                 came.append((each.id, each.version))
+                if case .stored(.conflict(let current)) = each.end { met.append((each.id, current)) }
             default: complete(each.sequence)
             }
         }
@@ -72,9 +29,60 @@ extension PullMachine {
         if !over.isEmpty || !staying.isEmpty { actions.append(.releaseBlobs(over, staying: staying)) }
     }
 
+    /// Counts and reports a revision, and passes it on if something follows: a decision or a removal.
+    ///
+    /// - Returns: what the peer is told. It need not retry what is on our list; otherwise it keeps what is held, and gives up what is refused. Nil for a
+    ///   removal, which is answered once it has been carried out.
+    private mutating func settlement(of each: Insertion, _ actions: inout [PullAction]) -> Settlement? {
+        switch each.end {
+        case .stored(.alreadyPresent): return .alreadyHere
+        case .stored(.inserted):
+            counts.pulled += 1
+            fitted(isDeleted: each.isDeleted)
+            report(each.id, nil, isDeleted: each.isDeleted, &actions)
+            return .stored
+        case .stored(.insertedConflict):
+            counts.pulled += 1
+            fitted(isDeleted: each.isDeleted)
+            // Without a resolver the decision is made elsewhere: a replicator here brought the other branch.
+            if settings.hasResolver { conflicts.append(each.id) }
+            return .stored
+        case .stored(.conflict):
+            counts.failed += 1
+            // The current revision is named only to peers with access to the document: they learn it from the answer to a proposal.
+            let error = ReplicationError.conflict("document \(each.id) has another revision here")
+            if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
+            return .refused(error)
+        case .rejected(_, isListed: true):
+            counts.rejected += 1
+            return .kept(.rejected)
+        case .rejected(let reason, isListed: false):
+            counts.rejected += 1
+            let error = ReplicationError.forbidden(reason)
+            if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
+            return .refused(error)
+        case .undecided(let failure, let isListed):
+            countHeld(each.id)
+            report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions)
+            return isListed ? .kept(.held) : .refused(.busy("the document is held: \(failure.kind)"))
+        case .held(let error, let reason):
+            countHeld(each.id)
+            // Requesting a too large revision again would only transfer it again.
+            report(each.id, error, isDeleted: each.isDeleted, isHeldAgain: each.wasKeptBack && reason == .blob, &actions)
+            return .kept(reason)
+        case .refused(let error), .postponed(let error):
+            counts.failed += 1
+            report(each.id, error, isDeleted: each.isDeleted, &actions)
+            return .refused(error)
+        case .isRemoval:
+            removals.append(Removal(id: each.id, sequence: each.sequence, replyTo: each.replyTo))
+            return nil
+        }
+    }
+
     private mutating func countHeld(_ id: DocumentID) { if !settings.heldBefore.contains(id) { counts.held += 1 } }
 
-    mutating func accept(_ taken: [RemovalOutcome], _ actions: inout [PullAction]) {
+    mutating func acceptRemovals(_ taken: [RemovalOutcome], _ actions: inout [PullAction]) {
         removalsUnderWay -= taken.count
         for each in taken {
             complete(each.removal.sequence)
@@ -87,7 +95,7 @@ extension PullMachine {
         }
     }
 
-    mutating func accept(_ outcomes: [ConflictDecider.Outcome], _ actions: inout [PullAction]) {
+    mutating func acceptDecisions(_ outcomes: [ConflictDecider.Outcome], _ actions: inout [PullAction]) {
         isDeciding = false
         for outcome in outcomes where outcome.isDecided || outcome.failure != nil {
             if outcome.isDecided { counts.resolved += 1 }
