@@ -2,9 +2,12 @@ import Documents
 import Interfaces
 import NIOCore
 
-/// The blobs of one connection, in both directions and in bounded memory: each arriving blob is written as it arrives and read from the peer no
-/// faster, and only a few are served at a time, piece by piece. Revisions that need the same blob share its transfer. Of the thousands that a
-/// document may name, only a few are under way; the others are only names.
+/// The blobs of one connection, in both directions and in bounded memory: an arriving blob is taken from the peer only as fast as it is written to
+/// disk, and only a few are served at a time, piece by piece. Revisions that need the same blob share its transfer. Of the thousands that a document
+/// may name, only a few are fetched at a time; of the others only the names are kept.
+///
+/// A revision that waits for blobs is a ``BlobWaiter`` here. Its blobs are opened a few at a time; an open blob is looked up in the store, then proved
+/// or sent by the peer, and settled for all that wait for it.
 ///
 /// Naming a digest in a document does not entitle the sender to the blob. The peer has to prove that it holds a blob that is already here, by a
 /// digest over a nonce and the blob, or has to send it again. If it does neither, its document has a missing blob. A peer that may not see everything
@@ -13,6 +16,7 @@ struct BlobMachine {
     private enum Stage {
         /// Only its name is known; others are looked up first.
         case named
+        /// The store is asked whether it is here.
         case looking
         /// Waits until fewer blobs are being transferred.
         case queued
@@ -20,13 +24,16 @@ struct BlobMachine {
         case proving
         /// The peer's proof is being compared with ours.
         case checking
+        /// The file for its bytes is being opened.
         case opening
         /// The peer is sending; `unwritten` bytes have not reached the file yet.
         case receiving(received: UInt64, unwritten: Int)
         /// Everything has arrived; `unwritten` bytes have not reached the file yet.
         case finishing(unwritten: Int)
+        /// Its digest is checked, and it is made durable.
         case installing
 
+        /// It takes one of the places for transfers (`blobFetches`).
         var hasPlace: Bool {
             switch self {
             case .named, .looking, .queued: false
@@ -37,8 +44,8 @@ struct BlobMachine {
 
     private struct Waiting {
         let waiter: BlobWaiter
-        /// The peer may have the blob in any case.
-        let knows: Bool
+        /// The peer may have the blob in any case: if it is here, the peer need not show that it holds it.
+        let needsNoProof: Bool
         let document: DocumentID
     }
 
@@ -74,29 +81,35 @@ struct BlobMachine {
     private var needs: [BlobWaiter: Needs] = [:]
     /// Blobs under way, each counted once for every revision that waits for it.
     private var openNeeds = 0
-    /// Number of digests kept that the peer may have in any case.
+    /// How many digests the revisions keep of blobs that the peer may have in any case.
     private var knownDigests = 0
-    /// Revisions with blobs that are not under way yet, in order of arrival.
+    /// Revisions with blobs that are not under way yet, in the order of their turns.
     private var unopened = CircularBuffer<BlobWaiter>()
     /// Blobs to look up. Naming thousands costs a peer nothing, so the store's workers, which all connections share, get only a few at a time.
     private var unlooked = CircularBuffer<BlobTransfer>()
-    private var looks: Set<BlobTransfer> = []
+    /// Those of which the store is being asked whether they are here.
+    private var lookUps: Set<BlobTransfer> = []
+    /// Blobs to be proved or sent by the peer, in order.
     private var queue = CircularBuffer<BlobTransfer>()
-    private var places = 0
+    /// Number of transfers that have a place (``Stage/hasPlace``).
+    private var placesTaken = 0
+    /// The number of the last transfer.
     private var lastNumber = 0
     /// Blobs that the peer has proved or sent on this connection. May be incomplete: a forgotten one is requested once more.
     private var shown: Set<BlobDigest> = []
     /// A proof was wrong. Computing ours costs as much as reading the blob, so no more proofs are requested: sending the bytes costs the peer as much
     /// as us.
     private var gaveWrongProof = false
+    /// The peer's requests that are not being served yet.
     private var requests: [BlobRequest] = []
-    private var served = 0
+    /// Number of requests being served.
+    private var serving = 0
 
     /// - Parameter asksProofs: whether the peer may learn which blobs are here.
     init(_ limits: ReplicationLimits, asksProofs: Bool = true) { (self.limits, self.asksProofs) = (limits, asksProofs) }
 
     /// Nothing is under way in either direction.
-    var isIdle: Bool { needs.isEmpty && blobs.isEmpty && requests.isEmpty && served == 0 }
+    var isIdle: Bool { needs.isEmpty && blobs.isEmpty && requests.isEmpty && serving == 0 }
     /// Blobs or proofs are being requested from the peer.
     var isFetching: Bool { !needs.isEmpty || !blobs.isEmpty }
     var waitingRequests: Int { requests.count }
@@ -104,16 +117,16 @@ struct BlobMachine {
     func size(of transfer: BlobTransfer) -> UInt64? { blobs[transfer.digest]?.size }
     /// Memory held for blobs that revisions name and for queued requests, in bytes.
     var bytes: Int {
-        blobs.count * HeldBytes.transfer + openNeeds * HeldBytes.need + needs.count * HeldBytes.waiter + knownDigests * HeldBytes.known + (unlooked.count + queue.count) * MemoryLayout<BlobTransfer>.stride
-            + requests.count * HeldBytes.request
+        blobs.count * HeldBytes.transfer + openNeeds * HeldBytes.need + needs.count * HeldBytes.waiter + knownDigests * HeldBytes.known
+            + (unlooked.count + queue.count) * MemoryLayout<BlobTransfer>.stride + requests.count * HeldBytes.request
     }
 
     mutating func handle(_ event: BlobEvent, _ actions: inout [BlobAction]) {
         switch event {
         case .needed(let waiter, let document, let references, let known): need(waiter, document, references, known, &actions)
         case .looked(let transfer, let isHere):
-            looks.remove(transfer)
-            accept(transfer, isHere: isHere, &actions)
+            lookUps.remove(transfer)
+            acceptLookUp(transfer, isHere: isHere, &actions)
         case .proofArrived(let transfer, let proof):
             guard case .proving? = stage(transfer) else { break }
             guard let proof else {
@@ -146,7 +159,7 @@ struct BlobMachine {
                 move(transfer, to: .receiving(received: 0, unwritten: 0))
                 actions.append(.startOver(transfer))
             }
-        case .bytesArrived(let transfer, let bytes): accept(transfer, bytes, &actions)
+        case .bytesArrived(let transfer, let bytes): acceptBytes(transfer, bytes, &actions)
         case .written(let transfer, let count): wrote(transfer, count, &actions)
         case .ended(let transfer):
             guard case .receiving(_, let unwritten)? = stage(transfer) else { break }
@@ -157,27 +170,27 @@ struct BlobMachine {
             open(transfer, resumes: false, &actions)
         case .installed(let transfer): settle(transfer, nil, &actions)
         case .failed(let transfer, let error):
-            looks.remove(transfer)
+            lookUps.remove(transfer)
             actions.append(.abandon(transfer))
             settle(transfer, error, &actions)
         case .wanted(let request) where requests.count >= limits.queuedRequests: actions.append(.refuse(request))
         case .wanted(let request): requests.append(request)
-        case .served: served -= 1
+        case .served: serving -= 1
         }
         advance(&actions)
     }
 
     private mutating func advance(_ actions: inout [BlobAction]) {
         openMore(&actions)
-        while looks.count < limits.blobLooks, let transfer = unlooked.popFirst() {
+        while lookUps.count < limits.blobLooks, let transfer = unlooked.popFirst() {
             guard case .named? = stage(transfer) else { continue }
             move(transfer, to: .looking)
-            looks.insert(transfer)
+            lookUps.insert(transfer)
             actions.append(.look(transfer))
         }
-        while places < limits.blobFetches, let transfer = queue.popFirst() {
+        while placesTaken < limits.blobFetches, let transfer = queue.popFirst() {
             guard case .queued? = stage(transfer), let blob = blobs[transfer.digest] else { continue }
-            places += 1
+            placesTaken += 1
             if asksProofs, blob.isHere, !gaveWrongProof {
                 move(transfer, to: .proving)
                 actions.append(.askProof(transfer, slot: blob.slot, for: blob.document))
@@ -185,8 +198,8 @@ struct BlobMachine {
                 open(transfer, &actions)
             }
         }
-        while served < limits.blobReads, !requests.isEmpty {
-            served += 1
+        while serving < limits.blobReads, !requests.isEmpty {
+            serving += 1
             actions.append(.serve(requests.removeFirst()))
         }
     }
@@ -219,13 +232,11 @@ struct BlobMachine {
     /// Assigns each revision a few of its blobs to wait for: one that names thousands does not block the blobs of others.
     private mutating func openMore(_ actions: inout [BlobAction]) {
         let share = max(1, limits.awaitedBlobs / 4)
-        var (left, passed) = (unopened.count, 0)
-        while openNeeds < limits.awaitedBlobs, passed < left, let waiter = unopened.popFirst() {
-            guard var more = needs.removeValue(forKey: waiter) else {
-                // The revision was given up.
-                left -= 1
-                continue
-            }
+        // Each revision has one turn, so that those behind it have theirs.
+        for _ in 0..<unopened.count {
+            guard openNeeds < limits.awaitedBlobs, let waiter = unopened.popFirst() else { return }
+            // One that was given up meanwhile needs nothing any more.
+            guard var more = needs.removeValue(forKey: waiter) else { continue }
             // In the document's order, so that a run depends on nothing else.
             while more.next < more.references.count, more.open.count < share, openNeeds < limits.awaitedBlobs {
                 begin(more.references[more.next], waiter, &more)
@@ -237,21 +248,16 @@ struct BlobMachine {
             } else {
                 needs[waiter] = more
             }
-            if more.next < more.references.count {
-                unopened.append(waiter)
-                passed += 1
-            } else {
-                left -= 1
-            }
+            if more.next < more.references.count { unopened.append(waiter) }
         }
     }
 
     private mutating func begin(_ reference: BlobReference, _ waiter: BlobWaiter, _ more: inout Needs) {
         let digest = reference.digest
         guard !more.open.contains(digest) else { return }
-        let waiting = Waiting(waiter: waiter, knows: more.known.contains(digest), document: more.document)
+        let waiting = Waiting(waiter: waiter, needsNoProof: more.known.contains(digest), document: more.document)
         if let blob = blobs[digest] {
-            if blob.isHere, waiting.knows { return }
+            if blob.isHere, waiting.needsNoProof { return }
             blobs[digest]?.waiting.append(waiting)
         } else {
             lastNumber += 1
@@ -281,14 +287,14 @@ struct BlobMachine {
         .tooLarge("the blob \(digest) has \(size), limits: { max_blob_bytes } is \(limits.maximumBlobBytes)")
     }
 
-    private mutating func accept(_ transfer: BlobTransfer, isHere: Bool, _ actions: inout [BlobAction]) {
+    private mutating func acceptLookUp(_ transfer: BlobTransfer, isHere: Bool, _ actions: inout [BlobAction]) {
         guard case .looking? = stage(transfer), let blob = blobs[transfer.digest] else { return }
         if isHere {
             if shown.contains(transfer.digest) { return settle(transfer, nil, &actions) }
             blobs[transfer.digest]?.isHere = true
-            blobs[transfer.digest]?.waiting.removeAll(where: \.knows)
-            for waiting in blob.waiting where waiting.knows { got(transfer.digest, waiting.waiter, &actions) }
-            if blob.waiting.allSatisfy(\.knows) { return blobs[transfer.digest] = nil }
+            blobs[transfer.digest]?.waiting.removeAll(where: \.needsNoProof)
+            for waiting in blob.waiting where waiting.needsNoProof { got(transfer.digest, waiting.waiter, &actions) }
+            if blob.waiting.allSatisfy(\.needsNoProof) { return blobs[transfer.digest] = nil }
         }
         move(transfer, to: .queued)
         queue.append(transfer)
@@ -296,7 +302,7 @@ struct BlobMachine {
 
     // MARK: - Fetching
 
-    private mutating func accept(_ transfer: BlobTransfer, _ bytes: ByteBuffer, _ actions: inout [BlobAction]) {
+    private mutating func acceptBytes(_ transfer: BlobTransfer, _ bytes: ByteBuffer, _ actions: inout [BlobAction]) {
         guard case .receiving(let received, let unwritten)? = stage(transfer) else { return }
         let total = received + UInt64(bytes.readableBytes)
         guard total <= UInt64(limits.maximumBlobBytes) else {
@@ -359,7 +365,7 @@ struct BlobMachine {
     private mutating func end(_ transfer: BlobTransfer) -> Blob? {
         guard let blob = blobs[transfer.digest], blob.transfer == transfer else { return nil }
         blobs[transfer.digest] = nil
-        if blob.stage.hasPlace { places -= 1 }
+        if blob.stage.hasPlace { placesTaken -= 1 }
         return blob
     }
 
