@@ -1,11 +1,14 @@
 import Interfaces
 
 /// Saves one collection's checkpoint: at the peer first, and locally only after that succeeded, so that the local one is never ahead. Before that,
-/// everything the checkpoint claims is recorded in the store. A peer that grants us only read access keeps no checkpoint: then the local one has to
-/// do.
+/// everything the checkpoint claims is recorded in the store. A peer that grants us only read access keeps no checkpoint of ours: then the local copy
+/// alone has to suffice.
+///
+/// A save goes through the states `noting`, `savingAtPeer` and `savingHere`. What is saved is the progress at its beginning; what is made meanwhile
+/// is left for the next save.
 struct CheckpointMachine {
     enum Event: Sendable {
-        /// Push or pull advanced.
+        /// Push or pull has got further.
         case progressed
         case timerElapsed
         /// Everything is idle: unsaved progress is saved now.
@@ -13,7 +16,7 @@ struct CheckpointMachine {
         /// Everything the checkpoint claims is durably recorded.
         case noted
         case peerSaved(token: String)
-        /// The peer's copy changed concurrently.
+        /// The peer says that its copy is not the one that was to be replaced.
         case peerConflict
         case peerRefused(ReplicationError)
         /// The peer cannot confirm that it keeps what the checkpoint claims.
@@ -44,8 +47,10 @@ struct CheckpointMachine {
         case idle
         /// A save follows when the timer fires.
         case waiting
+        /// The store records what the checkpoint claims.
         case noting(CheckpointBody)
         case savingAtPeer(CheckpointBody, attempt: Int)
+        /// After a conflict: the peer is asked for the token of its present copy.
         case fetchingToken(CheckpointBody, attempt: Int)
         case savingHere(CheckpointBody)
         /// The disk here is full: nothing is saved until the timer fires.
@@ -62,6 +67,7 @@ struct CheckpointMachine {
     /// Whether anything was saved on this connection.
     private(set) var hasSaved = false
     private var state = State.idle
+    /// Not part of the state, since a timer may run out in any: a save that was requested does not wait for it, and does not stop it.
     private var timerRuns = false
     /// How many intervals the timer took after the last save for which there was no room; 1 if there was none.
     private var intervals = 1
@@ -82,7 +88,7 @@ struct CheckpointMachine {
     /// No save is in progress or scheduled.
     var isIdle: Bool { state == .idle }
 
-    /// Whether there is nothing to save.
+    /// Whether there is nothing to save, or nothing can be saved at the moment: then nobody has to wait for it.
     func isSaved(_ current: CheckpointBody) -> Bool {
         switch state {
         case .broken, .awaitingRoom: true
@@ -118,7 +124,8 @@ struct CheckpointMachine {
             state = .broken
             actions.append(
                 .warn("the peer did not save the checkpoint: each time it said that its copy is not the one that was to be replaced"))
-        // An unchanged copy is no reason to restart: why the peer reports a conflict is up to the peer.
+        // The copy was replaced or, if there is no token, lost. An unchanged copy is no reason to restart: why the peer reports a conflict is up to the
+        // peer.
         case (.tokenFetched(let new), .fetchingToken) where new != token && (isRestartedByConflicts || new.isEmpty): restart(&actions)
         case (.tokenFetched(let new), .fetchingToken(let body, let attempt)):
             token = new
@@ -143,6 +150,7 @@ struct CheckpointMachine {
             (saved, hasSaved) = (body, true)
             intervals = 1
             state = .idle
+            // Progress made during the save went unnoticed.
             handle(.progressed, current, &actions)
         // A checkpoint that only the peer has is not used: the next connection compares both copies.
         case (.notSavedHere, .savingHere):
@@ -167,6 +175,7 @@ struct CheckpointMachine {
         actions.append(.saveHereOnly(body, token: token))
     }
 
+    /// Begins a save, unless one is in progress, nothing has changed, or nothing can be saved.
     private mutating func begin(_ current: CheckpointBody, _ actions: inout [Action]) {
         switch state {
         case .idle, .waiting:

@@ -27,6 +27,7 @@ struct FeedReader {
     /// The newest sequence that the store has reported.
     private(set) var newest: SequenceNumber = 0
     private var reachedEnd = false
+    /// The next document has not been assigned to channels yet: it is read once the store reports a change.
     private var isBlocked = false
     /// Something changed while the feed was stalled: possibly the document at which it stalled.
     private var mayCheckAgain = false
@@ -77,5 +78,5 @@ struct FeedReader {
     }
 
     /// Ends the stall: its document has changed, or the filter has.
-    mutating func goOn() { stall = nil }
+    mutating func endStall() { stall = nil }
 }

@@ -1,7 +1,7 @@
 import Documents
 import DocumentStore
 
-/// Tracks how far each document of a push is and who owes the next step; every question is one look-up.
+/// Tracks how far each document of a push has got and who owes the next step; every question is one look-up.
 ///
 /// A document has one entry while it is under way, so two revisions of it never are. All counters are updated where an entry begins, changes its
 /// phase or ends.
@@ -224,7 +224,7 @@ struct PushLedger {
         guard let entry = remove(id) else { return }
         tracker.complete(entry.sequence)
         counts.completed += limits.has(.countedTwice) ? 2 : 1
-        goOn(id, entry, peerVersion)
+        readSuccessor(id, entry, peerVersion)
     }
 
     /// The trip is interrupted; the sequence stays open until a later trip completes it.
@@ -233,7 +233,7 @@ struct PushLedger {
         counts.completed += 1
         guard entry.successor == nil else {
             tracker.complete(entry.sequence)
-            goOn(id, entry, nil)
+            readSuccessor(id, entry, nil)
             return
         }
         insert(id, Entry(phase: phase(Parked(sequence: entry.sequence))))
@@ -270,10 +270,11 @@ struct PushLedger {
     mutating func finishWaiting(_ id: DocumentID) {
         guard let entry = remove(id) else { return }
         tracker.complete(entry.sequence)
-        goOn(id, entry, nil)
+        readSuccessor(id, entry, nil)
     }
 
-    private mutating func goOn(_ id: DocumentID, _ entry: Entry, _ peerVersion: Version?) {
+    /// If the document changed while it was under way, it is due once more.
+    private mutating func readSuccessor(_ id: DocumentID, _ entry: Entry, _ peerVersion: Version?) {
         guard let successor = entry.successor else { return }
         if limits.has(.forgottenSuccessor) { return tracker.complete(successor) }
         insert(id, Entry(phase: .due(Parked(sequence: successor, peerVersion: peerVersion))))

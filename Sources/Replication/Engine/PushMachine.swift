@@ -91,7 +91,7 @@ struct PushMachine {
             feed.checkAgain()
             if hasKeptBack, !ids.isEmpty { actions.append(.unlistSettled(ids)) }
         case .filterChanged:
-            feed.goOn()
+            feed.endStall()
             requestHeldAgain()
             if settings.style == .propose { review.restart() }
             judging?.isStale = true
@@ -245,7 +245,7 @@ struct PushMachine {
                     nextPage = nil
                     return
                 }
-                feed.goOn()
+                feed.endStall()
             }
             let (now, rest) = candidates(page)
             nextPage = rest

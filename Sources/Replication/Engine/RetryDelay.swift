@@ -1,5 +1,5 @@
-/// A delay that doubles up to a maximum: for retries within a connection, for the time between connections that end to ask again, and for the time
-/// that a replicator stays offline after an error, which ``RetryMachine`` decides.
+/// A delay that doubles up to a maximum. It is used for retries within a connection, for connections that end only so that the next one asks for
+/// something again, and for the time that a replicator stays offline after an error, which ``RetryMachine`` decides.
 struct RetryDelay {
     let first: Int
     let longest: Int

@@ -1,10 +1,10 @@
 import Interfaces
 
-/// Decides what follows the end of a replicator's run: stop, or retry after a delay that doubles each time.
+/// Decides what follows a run of a replicator that ended with an error: stop, or retry after a delay that doubles each time.
 ///
 /// The numbers are Couchbase Lite's: 2, 4, 8 … seconds up to a maximum of 300, nine retries for a one-shot replication, no limit for a continuous
 /// one. A continuous one does not give up on permanent errors either, such as a wrong password: it retries them at growing intervals, since somebody
-/// may fix the cause. Only errors of the local database stop it, and a peer that forbids it to come back. The count is reset when data flows, not
+/// may fix the cause. Only errors of the local database stop it, and a peer that tells it not to come back. The count is reset when data flows, not
 /// when a connection is established.
 public struct RetryMachine: Sendable {
     public struct Settings: Sendable, Equatable {
@@ -34,7 +34,7 @@ public struct RetryMachine: Sendable {
     public let isContinuous: Bool
     /// Retries since data last flowed.
     public private(set) var retries = 0
-    /// Those of them, in a row, that wait for somebody to fix something.
+    /// How many of the latest retries, in a row, were due to errors that somebody has to fix.
     private var blockedRetries = 0
 
     public init(settings: Settings, isContinuous: Bool) {
@@ -50,7 +50,7 @@ public struct RetryMachine: Sendable {
     /// Documents were transferred, or there were none to transfer: the next failure starts again with the shortest delay.
     public mutating func flowed() { (retries, blockedRetries) = (0, 0) }
 
-    /// Something changed that may help: the next attempt counts as the first. Only a one-shot's attempts remain counted.
+    /// Something changed that may help: the next attempt counts as the first, except where the number of attempts is limited.
     public mutating func conditionsChanged() {
         if isContinuous, settings.maximumAttempts == nil { flowed() }
     }
@@ -65,15 +65,18 @@ public struct RetryMachine: Sendable {
         guard retries < maximumRetries else { return .stop }
         retries += 1
         blockedRetries = error.isTransient ? 0 : blockedRetries + 1
-        var delay: Int
-        if error.isTransient {
-            delay = RetryDelay(first: 1, longest: settings.maximumWaitSeconds).seconds(after: max(retries, setbacks))
-        } else {
-            delay = RetryDelay(first: settings.blockedWaitSeconds, longest: settings.maximumBlockedWaitSeconds).seconds(after: blockedRetries - 1)
-        }
-        delay *= 1_000
-        delay -= Int(Double(delay / 2) * (Double(UInt64.max - chance) / Double(UInt64.max)))
+        let seconds =
+            if error.isTransient {
+                RetryDelay(first: 1, longest: settings.maximumWaitSeconds).seconds(after: max(retries, setbacks))
+            } else {
+                RetryDelay(first: settings.blockedWaitSeconds, longest: settings.maximumBlockedWaitSeconds).seconds(after: blockedRetries - 1)
+            }
         let asked = min(max(0, error.retryAfterSeconds ?? 0), EngineBounds.longestRetryAfterSeconds) * 1_000
-        return .retry(afterMilliseconds: max(delay, asked))
+        return .retry(afterMilliseconds: max(Self.shortened(seconds * 1_000, by: chance), asked))
+    }
+
+    /// The delay, shortened by half if `chance` is 0, and by nothing if it is the largest number.
+    private static func shortened(_ delay: Int, by chance: UInt64) -> Int {
+        delay - Int(Double(delay / 2) * (Double(UInt64.max - chance) / Double(UInt64.max)))
     }
 }

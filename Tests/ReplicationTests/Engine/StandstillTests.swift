@@ -168,7 +168,7 @@ import Testing
         #expect(!feed.isAtEnd)
         _ = feed.accept(page(outgoing("b", 2), newest: 3))
         #expect(feed.isAtEnd)
-        feed.goOn()
+        feed.endStall()
         #expect(!feed.isAtEnd)
     }
 }
