@@ -51,22 +51,7 @@ struct RevisionStoring: Sendable {
         _ storable: StorableRevision, _ transaction: WriteTransaction, _ access: inout ChannelAccess?
     ) throws(StoreError) -> StoreOutcome {
         let revision = storable.revision
-        // A losing leaf is not the peer's revision: pushes and later pulls go by the winner.
-        var remote = revision.branches?.isLoser == true ? nil : remote
-        // Otherwise the peer would never be offered what it lost. In a conflict, its side has to be known.
-        if revision.mayBeLostAtPeer, try supersedesLocal(revision, transaction) { remote = nil }
-        var incoming = IncomingRevision(
-            id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
-            body: revision.body, isValidated: true, hasBlobs: !revision.blobs.isEmpty, remote: remote)
-        if keepsLeaves { incoming.deletion = .leaf }
-        incoming.peerHasOne = peerHasOne
-        if let branches = revision.branches {
-            (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
-        }
-        (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
-        incoming.missesDeletion = deletionsUnderWay.contains(revision.id)
-        incoming.sender = peer
-        incoming.isLocallyGenerated = storable.isEdit
+        var incoming = try incoming(storable, transaction)
         var conflicts = conflicts
         let isUnaware = try sender?.isUnaware(SenderView.Claim(revision), collection, transaction, &access) ?? false
         if isUnaware, let row = try transaction.row(collection, revision.id) {
@@ -96,14 +81,7 @@ struct RevisionStoring: Sendable {
         let outcome: InsertOutcome
         do throws(StoreError) {
             outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)
-            // A tombstone that ends another branch, and a losing branch, leave the current revision, its channels and its expiry alone.
-            let expiry = revision.isDeleted ? nil : revision.expiry
-            if outcome.isNew, storable.route != nil || expiry != nil {
-                let isCurrent = try transaction.row(collection, revision.id)?.revision == incoming.revision
-                if isCurrent, let route = storable.route { try transaction.route(collection, revision.id, incoming.revision, route) }
-                if isCurrent, let expiry { try transaction.setExpiry(collection, revision.id, expiry) }
-                if !isCurrent, let expiry { try transaction.setExpiry(collection, revision.id, expiry, ofBranch: incoming.revision) }
-            }
+            if outcome.isNew { try assign(storable, as: incoming.revision, transaction) }
         } catch {
             // If the disk is full, nothing of the batch would be stored, so it fails as a whole.
             guard error.concernsOneDocument || takesWhatFits && error.isOutOfSpace else { throw error }
@@ -111,6 +89,40 @@ struct RevisionStoring: Sendable {
         }
         try settle(revision, transaction)
         return .stored(outcome)
+    }
+
+    /// The revision in the store's terms.
+    private func incoming(_ storable: StorableRevision, _ transaction: WriteTransaction) throws(StoreError) -> IncomingRevision {
+        let revision = storable.revision
+        // A losing leaf is not the peer's revision: pushes and later pulls go by the winner.
+        var remote = revision.branches?.isLoser == true ? nil : remote
+        // Otherwise the peer would never be offered what it lost. In a conflict, its side has to be known.
+        if revision.mayBeLostAtPeer, try supersedesLocal(revision, transaction) { remote = nil }
+        var incoming = IncomingRevision(
+            id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
+            body: revision.body, isValidated: true, hasBlobs: !revision.blobs.isEmpty, remote: remote)
+        if keepsLeaves { incoming.deletion = .leaf }
+        incoming.peerHasOne = peerHasOne
+        if let branches = revision.branches {
+            (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
+        }
+        (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
+        incoming.missesDeletion = deletionsUnderWay.contains(revision.id)
+        incoming.sender = peer
+        incoming.isLocallyGenerated = storable.isEdit
+        return incoming
+    }
+
+    /// Gives the stored revision its channels and its expiry. A tombstone that ends another branch, and a losing branch, leave the current revision and
+    /// what was assigned to that alone.
+    private func assign(_ storable: StorableRevision, as stored: RevisionID, _ transaction: WriteTransaction) throws(StoreError) {
+        let id = storable.revision.id
+        let expiry = storable.revision.isDeleted ? nil : storable.revision.expiry
+        guard storable.route != nil || expiry != nil else { return }
+        let isCurrent = try transaction.row(collection, id)?.revision == stored
+        if isCurrent, let route = storable.route { try transaction.route(collection, id, stored, route) }
+        if isCurrent, let expiry { try transaction.setExpiry(collection, id, expiry) }
+        if !isCurrent, let expiry { try transaction.setExpiry(collection, id, expiry, ofBranch: stored) }
     }
 
     private func settle(_ revision: CheckedRevision, _ transaction: WriteTransaction) throws(StoreError) {
