@@ -56,8 +56,8 @@ struct DeclinedDocuments: Sendable {
 }
 
 extension PushMachine {
-    /// The pulling peer has the document.
-    mutating func told(_ document: OutgoingDocument) {
+    /// The pulling peer has the document, perhaps in place of a revision of its own, and so has not declined it.
+    mutating func pullerHas(_ document: OutgoingDocument) {
         echoes.answered(document.id)
         declinedDocuments.taken(document)
     }

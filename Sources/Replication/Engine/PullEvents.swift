@@ -89,6 +89,7 @@ enum PullAction: Sendable {
     case answerChanges(AnswerHandle?, [ChangeAnswer])
     case answerProposals(AnswerHandle?, [ProposalAnswer], namesCurrent: Bool)
     case refuseList(AnswerHandle?, ReplicationError)
+    /// Checks the bodies, which takes time for a large one.
     case check(BatchID, [ReceivedRevision])
     case fetchBlobs(FetchID, CheckedRevision)
     /// Fetches the attachments of a revision whose body names them as the peer does.
@@ -97,11 +98,13 @@ enum PullAction: Sendable {
     case releaseBlobs([FetchID], staying: [FetchID])
     /// Asks the filter; an answer that the version in force has already given, see ``CheckedFields/answer``, counts as its verdict.
     case judge(BatchID, [CheckedRevision])
+    /// Puts revisions on the list of held ones, durably.
     case keep(BatchID, [HeldRevision])
     /// Asks the sync function; likewise with ``CheckedFields/judgement``.
     case assign(BatchID, [CheckedRevision])
     case store(BatchID, [StorableRevision], ConflictHandling, settlesHeld: Bool)
     case applyRemovals([Removal])
+    /// Tells the sender what became of a revision or a removal.
     case settle(AnswerHandle, Settlement)
     case decide([DocumentID])
     case readHeld(after: DocumentID?)

@@ -200,30 +200,32 @@ struct PullMachine {
         case .offered(let rows) where rows.isEmpty:
             isBacklogOver = true
             if let handle = lists.finish()?.handle { actions.append(.answerChanges(handle, [])) }
-        case .offered(let rows):
-            // In order of arrival, before anything can be completed.
-            for (index, row) in rows.enumerated() {
-                guard let sequence = row.sequence, tracker?.begin(sequence) == false, case .row(let told) = row else { continue }
-                let why: String
-                switch whatStands(at: sequence, told.id, rows[..<index]) {
-                case .same: continue
-                case .another: why = "stands for two documents"
-                case .unknown: why = "came again, for document \(told.id), before what it stands for is done"
-                }
-                return refuseList(lists.finish()?.handle, .malformed("sequence \(sequence) of the peer \(why)"), &actions)
-            }
-            counts.total += UInt64(rows.count)
-            var offers: [RevisionOffer] = []
-            var named: [DocumentID] = []
-            for case .bad(_, _, let id?) in rows { named.append(id) }
-            for case .row(let row) in rows where !row.isAccessRemoved {
-                named.append(row.id)
-                offers.append(
-                    RevisionOffer(
-                        id: row.id, revision: row.revision, isDeletion: row.isDeletion, isEcho: echoes.holds(row.id, row.revision)))
-            }
-            actions.append(.findMissing(offers, named: named))
+        case .offered(let rows): acceptOffers(rows, &actions)
         }
+    }
+
+    private mutating func acceptOffers(_ rows: [RowResult<OfferedRow>], _ actions: inout [PullAction]) {
+        // In order of arrival, and all before any can be completed: otherwise a checkpoint could pass a row of this list.
+        for (index, row) in rows.enumerated() {
+            guard let sequence = row.sequence, tracker?.begin(sequence) == false, case .row(let told) = row else { continue }
+            let why: String
+            switch whatStands(at: sequence, told.id, rows[..<index]) {
+            case .same: continue
+            case .another: why = "stands for two documents"
+            case .unknown: why = "came again, for document \(told.id), before what it stands for is done"
+            }
+            return refuseList(lists.finish()?.handle, .malformed("sequence \(sequence) of the peer \(why)"), &actions)
+        }
+        counts.total += UInt64(rows.count)
+        var offers: [RevisionOffer] = []
+        var named: [DocumentID] = []
+        for case .bad(_, _, let id?) in rows { named.append(id) }
+        for case .row(let row) in rows where !row.isAccessRemoved {
+            named.append(row.id)
+            offers.append(
+                RevisionOffer(id: row.id, revision: row.revision, isDeletion: row.isDeletion, isEcho: echoes.holds(row.id, row.revision)))
+        }
+        actions.append(.findMissing(offers, named: named))
     }
 
     private enum OpenRow {
@@ -250,47 +252,47 @@ struct PullMachine {
         var answers: [ChangeAnswer] = []
         answers.reserveCapacity(rows.count)
         for result in rows {
-            guard case .row(let row) = result else {
-                if case .bad(let why, let sequence, let id) = result {
-                    if let id {
-                        report(id, .malformed(why), &actions)
-                    } else {
-                        actions.append(.warn("a row of changes was refused: \(why)"))
-                    }
-                    complete(sequence)
+            switch result {
+            case .row(let row): answers.append(answer(row, row.isAccessRemoved ? nil : next.next()))
+            case .bad(let why, let sequence, let id):
+                if let id {
+                    report(id, .malformed(why), &actions)
+                } else {
+                    actions.append(.warn("a row of changes was refused: \(why)"))
                 }
+                complete(sequence)
                 counts.failed += 1
                 counts.completed += 1
                 answers.append(.notWanted)
-                continue
             }
-            let isWanted = settings.documentIDs?.contains(row.id) ?? true
-            if row.isAccessRemoved, isWanted, !settings.asksOnly {
-                removals.append(Removal(id: row.id, sequence: row.sequence))
-            } else if !row.isAccessRemoved, case .need(let ancestors, let known)? = next.next(), isWanted {
-                if settings.asksOnly {
-                    complete(row.sequence)
-                    counts.rejected += 1
-                } else if asked.document(at: row.sequence) == nil {
-                    // A repeated row is requested only once.
-                    guard mayFit(row) else {
-                        leaveOpen(row.sequence)
-                        counts.completed += 1
-                        answers.append(.notNow)
-                        continue
-                    }
-                    asked.ask(row.sequence, row.id, row.revision, peerHad: known)
-                    answers.append(.wanted(ancestors: ancestors))
-                    continue
-                }
-                counts.completed += 1
-            } else {
-                complete(row.sequence)
-                counts.completed += 1
-            }
-            answers.append(.notWanted)
         }
         actions.append(.answerChanges(list.handle, answers))
+    }
+
+    /// - Parameter need: nil for a removal, about which the store is not asked.
+    private mutating func answer(_ row: OfferedRow, _ need: RevisionNeed?) -> ChangeAnswer {
+        let isWanted = settings.documentIDs?.contains(row.id) ?? true
+        if row.isAccessRemoved, isWanted, !settings.asksOnly {
+            // Complete once it has been carried out.
+            removals.append(Removal(id: row.id, sequence: row.sequence))
+            return .notWanted
+        }
+        guard isWanted, case .need(let ancestors, let known)? = need, !settings.asksOnly else {
+            if isWanted, case .need? = need { counts.rejected += 1 }
+            complete(row.sequence)
+            counts.completed += 1
+            return .notWanted
+        }
+        let isRepeated = asked.document(at: row.sequence) != nil
+        if !isRepeated, mayFit(row) {
+            asked.ask(row.sequence, row.id, row.revision, peerHad: known)
+            return .wanted(ancestors: ancestors)
+        }
+        counts.completed += 1
+        // A repeated row is completed by the revision that was requested for the first one.
+        if isRepeated { return .notWanted }
+        leaveOpen(row.sequence)
+        return .notNow
     }
 
     private mutating func answerProposals(_ verdicts: [ProposalVerdict], _ actions: inout [PullAction]) {

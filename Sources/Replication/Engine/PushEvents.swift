@@ -41,7 +41,7 @@ enum PushEvent: Sendable {
     case judged([FilterVerdict], by: String = "")
     /// A document about to be sent was rejected by the filter in force, or the filter failed on it. Nothing of it was sent.
     case keptBack(DocumentID, PolicyFailure?, by: String)
-    /// Documents that the filter kept back are durably on the kept-back list.
+    /// Answers ``PushAction/list(_:)``: the documents are durably on the kept-back list.
     case listed([DocumentID])
     /// Answers ``PushAction/offer(_:_:)``, one answer for each.
     case answered(ListID, [OfferAnswer])
@@ -51,11 +51,13 @@ enum PushEvent: Sendable {
     case forbidden(ListID?, [DocumentID], ReplicationError)
     /// Answers ``PushAction/compare(_:)``.
     case compared([(DocumentID, Comparison)])
+    /// Answers ``PushAction/send(_:)``: the peer has taken the document.
     case acknowledged(DocumentID, PeerTaking = .stored)
+    /// The peer refused a document that was offered or sent.
     case refused(DocumentID, ReplicationError)
     /// A document about to be sent may no longer be seen by the peer, which was informed that it will not come.
     case withdrawn(DocumentID)
-    /// The store has recorded what the peer acknowledged.
+    /// Answers ``PushAction/note(_:)``: the store has recorded what the peer acknowledged.
     case noted(AcknowledgedVersions.Batch)
     /// Acknowledged versions must be recorded at once: a checkpoint is about to claim them.
     case recordNow
@@ -87,6 +89,7 @@ enum PushAction: Sendable {
     /// Each with the revision that the peer is known to hold, which the store may not have recorded yet.
     case readAgain([(DocumentID, Version?)])
     case readKeptBack(after: DocumentID?)
+    /// Asks the filter.
     case judge([OutgoingDocument])
     /// Puts documents that the filter kept back on the kept-back list, durably.
     case list([KeptBack])
@@ -95,11 +98,13 @@ enum PushAction: Sendable {
     /// Takes those of the documents off the kept-back list that the peer has in their current revision.
     case unlistSettled([DocumentID])
     case offer(ListID, [OutgoingDocument])
+    /// Asks the store how each document relates to the revision that the peer says it holds.
     case compare([(OutgoingDocument, Version)])
     case send(OutgoingDocument)
     /// The peer requested it, and is informed that it will not come.
     case withdraw(OutgoingDocument)
     case announceCaughtUp
+    /// Records what the peer acknowledged.
     case note(AcknowledgedVersions.Batch)
     case startRetryTimer(seconds: Int)
     /// After this time, documents that the peer refused this many times are offered again: it may accept them by then.

@@ -338,7 +338,7 @@ struct PushMachine {
     mutating func peerHas(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
         barrier.taken()
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil
-        if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { told(document) }
+        if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { pullerHas(document) }
         if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
         if document.isEndOfBranch {
             ledger.goOn(document.id, peerVersion: document.version)
