@@ -319,8 +319,8 @@ package final class PeerListener: ListenerDelegate {
 
     // MARK: - Connections
 
-    /// A peer that ``authorize(_:)`` admitted is connected. It gets a session, which reads all its messages from `transport`; the listener is told only
-    /// of what it shows and counts (`SessionObserver`).
+    /// A peer that ``authorize(_:)`` admitted is connected. It gets a session, which takes its messages from here on; the listener only observes
+    /// the session (`SessionObserver`), and ends it if the peer is no longer admitted.
     package func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
         guard let admission = context as? AdmittedPeer else {
             transport.drop()
