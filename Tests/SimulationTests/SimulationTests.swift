@@ -28,7 +28,7 @@ func simulate(_ plan: SimulationPlan, log: (@Sendable (String) -> Void)? = nil) 
 
     /// Filters, resolvers and sync functions fail both at once and after a while.
     @Test func policiesOfEveryKindFailAndTimeOut() async throws {
-        let plans = (1...200 as ClosedRange<UInt64>).map { SimulationPlan(seed: $0) }
+        let plans = (1...500 as ClosedRange<UInt64>).map { SimulationPlan(seed: $0) }
         let chosen = plans.filter { $0.changesSyncFunctions || $0.hasPolicies && $0.unites && $0.resolversTimeOut }
         let expected: Set<String> = ["plugin_error", "plugin_timeout"]
         let names = ["push", "pull", "out", "in", "resolver", "sync"]
