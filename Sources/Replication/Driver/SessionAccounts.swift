@@ -189,16 +189,18 @@ final class SessionAccounts {
     /// Bytes to process in a turn. They are accounted for at its end: while memory is short, a turn is one message.
     var turnBytes: Int { session.memory.isShort ? min(DriverBounds.shortTurnBytes, session.limits.turnBytes) : session.limits.turnBytes }
 
-    /// Nothing but change lists is buffered, which wait for removals, which in turn wait for the peer's answers about documents in flight to it.
-    private var isHeldUpByRemovals: Bool {
-        session.links.contains { !($0.push?.removals.isEmpty ?? true) } && !session.links.contains { $0.pull.isStoring || !$0.incomingDeltas.isEmpty }
+    /// Nothing but change lists is buffered, which wait for what arrives on this connection: for revisions that the peer was asked for, or for
+    /// removals, which in turn wait for the peer's answers about documents in flight to it.
+    private var listsWaitForPeer: Bool {
+        session.links.contains { $0.pull.waitsForRevisions || !($0.push?.removals.isEmpty ?? true) }
+            && !session.links.contains { $0.pull.isStoring || !$0.incomingDeltas.isEmpty }
     }
 
     /// The connection is not read while received data is not stored, or the peer does not read what it requested.
     func adjustReading() {
         // What the peer has to complete, or what frees memory, must still be able to arrive: only our own work pauses reading. Blobs arrive on the
         // same connection: while some are being fetched, revisions are refused instead.
-        let waitsForPeer = session.blobs.machine.isFetching || bufferedBytes > 0 && isHeldUpByRemovals
+        let waitsForPeer = session.blobs.machine.isFetching || bufferedBytes > 0 && listsWaitForPeer
         // Replies that wait for the peer's acknowledgements, and not for the socket, get them only if we read. And of two sides that owe each other much,
         // one has to go on reading.
         let isUnread = session.isPassive && !session.transport.isWritable

@@ -62,6 +62,9 @@ struct PullMachine {
     /// may be waiting for our answer.
     var isOwed: Bool { isSubscribed && !isStoring && (!asked.isEmpty || !isBacklogOver && lists.isIdle) }
 
+    /// The peer's lists wait until revisions that it was asked for have arrived: nothing is under way here that could let them go on.
+    var waitsForRevisions: Bool { lists.areHeldUp && !asked.isEmpty && !isStoring }
+
     /// Nothing that arrived is under way.
     var isDrained: Bool { lists.isIdle && asked.isEmpty && insertion.isEmpty && removals.isEmpty && removalsUnderWay == 0 }
 

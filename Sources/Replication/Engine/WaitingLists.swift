@@ -23,6 +23,9 @@ struct WaitingLists {
 
     var isIdle: Bool { if case .nothing = current { waiting.isEmpty } else { false } }
 
+    /// Lists wait, and none is being processed.
+    var areHeldUp: Bool { if case .nothing = current { !waiting.isEmpty } else { false } }
+
     /// The list about which the store is asked, and its rows.
     var asking: (list: IncomingList, rows: ListRows)? {
         if case .asking(let list, let rows) = current { (list, rows) } else { nil }

@@ -182,6 +182,17 @@ import Testing
         #expect(pull.on(.withdrawn(RemoteSequence(json: "1"))) == ["read list"])
     }
 
+    /// Meanwhile, the connection has to be read.
+    @Test func aListWaitsForRevisionsOnlyWhileTheyHaveNotArrived() {
+        var pull = PullRun { $0.requestedRevisions = 1 }
+        pull.offer(row(1, "a"))
+        #expect(!pull.machine.waitsForRevisions)
+        pull.on(.listArrived(offeredList))
+        #expect(pull.machine.waitsForRevisions)
+        pull.arrive(received(1, "a"))
+        #expect(!pull.machine.waitsForRevisions)
+    }
+
     @Test func anUnreadableRowIsAnsweredOnItsOwn() {
         var pull = PullRun()
         pull.on(.listArrived(offeredList))
