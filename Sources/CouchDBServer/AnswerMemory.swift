@@ -183,8 +183,8 @@ package final class AnswerMemory: Sendable {
         }
     }
 
-    /// Compresses an answer; nil if there is no memory for that: the answer is then sent uncompressed.
-    func packer() -> Gzip? { budget.reserveNow(Gzip.memory).flatMap { Gzip($0) } }
+    /// Compresses an answer, for as long as its client takes to read it; nil if there is no memory for that: the answer is then sent uncompressed.
+    func packer() -> Gzip? { budget.lend(Gzip.memory).flatMap { Gzip($0) } }
 
     /// Parses and stores a request's documents, which takes several copies of them in memory, when it is this request's turn. Must not wait for more
     /// of the request meanwhile.

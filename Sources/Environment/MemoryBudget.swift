@@ -94,6 +94,8 @@ public final class MemoryBudget: Sendable {
         /// The part of the used memory that is reserved for work.
         var reserved = 0
         var highestReserved = 0
+        /// The part that peers decide how long to keep.
+        var lent = 0
         var waiters: [Waiter] = []
         /// The memory the process actually uses, compared with what is counted.
         var observation = Observation()

@@ -10,13 +10,15 @@ extension MemoryBudget {
     public final class Reservation: Sendable {
         private let budget: MemoryBudget
         private let bytes: Int
+        private let isLent: Bool
 
-        fileprivate init(_ budget: MemoryBudget, _ bytes: Int) {
+        fileprivate init(_ budget: MemoryBudget, _ bytes: Int, isLent: Bool = false) {
             self.budget = budget
             self.bytes = bytes
+            self.isLent = isLent
         }
 
-        deinit { budget.relinquish(bytes) }
+        deinit { budget.relinquish(bytes, isLent: isLent) }
     }
 
     /// The maximum for all work together: it and what peers make us hold must not stop each other.
@@ -76,6 +78,20 @@ extension MemoryBudget {
         return isGranted ? Reservation(self, bytes) : nil
     }
 
+    /// Takes a part of the budget for something that lasts as long as a peer likes, behind callers that wait. Unlike a reservation for work, it is
+    /// nothing whose end others wait for, and leaves all of ``workLimit`` to them.
+    ///
+    /// - Returns: nil if it does not fit.
+    public func lend(_ bytes: Int) -> Reservation? {
+        let isGranted = state.withLock { state in
+            guard state.waiters.isEmpty, state.lent + state.reserved + bytes <= workLimit, state.used + bytes <= most(state) else { return false }
+            state.lent += bytes
+            use(bytes, &state)
+            return true
+        }
+        return isGranted ? Reservation(self, bytes, isLent: true) : nil
+    }
+
     /// Reserves a part of the budget for what is read next, if no restrictions follow from that.
     ///
     /// - Parameter others: additional bytes that must fit as well.
@@ -121,14 +137,18 @@ extension MemoryBudget {
     private func take(_ bytes: Int, _ state: inout State) {
         state.reserved += bytes
         state.highestReserved = max(state.highestReserved, state.reserved)
+        use(bytes, &state)
+    }
+
+    private func use(_ bytes: Int, _ state: inout State) {
         state.used += bytes
         state.highest = max(state.highest, state.used)
     }
 
-    fileprivate func relinquish(_ bytes: Int) {
+    fileprivate func relinquish(_ bytes: Int, isLent: Bool) {
         guard bytes > 0 else { return }
         let (answers, calls) = state.withLock { state -> ([(Waiter, Bool)], [Call]) in
-            state.reserved -= bytes
+            if isLent { state.lent -= bytes } else { state.reserved -= bytes }
             state.used -= bytes
             var answers: [(Waiter, Bool)] = []
             while let first = state.waiters.first, fits(first.bytes, state) || state.reserved == 0 {

@@ -88,6 +88,16 @@ import Testing
         withExtendedLifetime((first, second)) {}
     }
 
+    @Test("work that needs all of its part of the memory does not wait until a client has read the answer that is compressed for it", .timeLimit(.minutes(5)))
+    func packers() async throws {
+        let budget = MemoryBudget(limit: Self.limit)
+        let made = AnswerMemory(budget, time: QuickTime()).packer()
+        let packer = try #require(made)
+        let room = await budget.reserve(budget.workLimit)
+        #expect(room != nil && budget.used == budget.workLimit + Gzip.memory)
+        withExtendedLifetime((packer, room)) {}
+    }
+
     @Test("what is small is read at once, whoever holds how much: as much of a larger page, too")
     func small() async throws {
         let time = QuickTime()

@@ -306,6 +306,24 @@ import Testing
         #expect(await budget.reserve(4 * megabyte) != nil)
     }
 
+    /// A peer may keep it for hours.
+    @Test(.timeLimit(.minutes(5))) func workDoesNotWaitForTheEndOfWhatIsLent() async {
+        let budget = budget()
+        var lent = budget.lend(megabyte)
+        #expect(lent != nil && budget.used == megabyte && budget.reserved == 0)
+        let (peer, _) = join(budget)
+        _ = peer.hold(6 * megabyte, owedByPeer: 0)
+        // Nothing is under way whose end could make room.
+        let refused = await budget.reserve(2 * megabyte)
+        #expect(refused == nil)
+        peer.giveUp()
+        let all = await budget.reserve(budget.workLimit)
+        #expect(all != nil && budget.used == budget.workLimit + megabyte)
+        lent = nil
+        #expect(lent == nil && budget.used == budget.workLimit)
+        withExtendedLifetime(all) {}
+    }
+
     /// Otherwise callers that keep taking small parts would leave none for those that need a lot at once.
     @Test func pagesTakeNoMemoryWhileWorkWaits() async {
         let budget = MemoryBudget(limit: 64 * megabyte)
