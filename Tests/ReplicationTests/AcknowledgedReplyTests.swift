@@ -1,6 +1,7 @@
 import DocumentStore
 import Environment
 import TestRandomness
+import TestSupport
 import Testing
 
 @testable import Replication
@@ -38,4 +39,31 @@ struct AcknowledgedReplyTests {
             for await count in group { #expect(count == body.count) }
         }
     }
+
+    /// When the requests arrive there is too little memory to answer them before the blob is read, and at the end of that turn there is enough again.
+    @Test func requestsThatWaitForAcknowledgementsDoNotKeepTheseFromBeingRead() async throws {
+        let database = try TestDatabase("hub")
+        let digest = try await database.blob([UInt8](repeating: 8, count: 300_000))
+        try await database.put("d", "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\"}}")
+        let (session, client) = await MemoryHub(database: database, memory: MemoryBudget(limit: 64 << 20)).session()
+        let peer = Peer(client) { _ in nil }
+        await peer.begin()
+        peer.acknowledge(false)
+        async let blob = peer.ask("getAttachment", [("collection", "0"), ("docID", "d"), ("digest", digest)])
+        try await eventually("the rest of the blob waits for an acknowledgement") { await session.waitsForAcknowledgement }
+        let count = ReplicationLimits().waitingRequests + 1
+        session.later { session in
+            session.accounts.stand(.crowded)
+            for number in 0..<count { session.service.handle(.checkpoint(id: "cp-\(number)"), 0, nil) }
+        }
+        peer.acknowledge(true)
+        let size = await blob?.body.readableBytes
+        #expect(size == 300_000)
+        let isAlive = await peer.isAlive()
+        #expect(isAlive)
+    }
+}
+
+extension ReplicationSession {
+    fileprivate var waitsForAcknowledgement: Bool { driver.dialect.owedBytes > 0 && !driver.dialect.hasPendingOutput }
 }

@@ -95,6 +95,14 @@ final class Peer: MessageReceiver, @unchecked Sendable {
         }
     }
 
+    /// Acknowledges what it receives, or no longer.
+    func acknowledge(_ isOn: Bool) {
+        loop.execute {
+            self.blip.acknowledgesReceived = isOn
+            self.pump()
+        }
+    }
+
     func close(_ code: UInt16 = 1000) { transport.close(code: code, reason: "") }
 
     private func pump() {

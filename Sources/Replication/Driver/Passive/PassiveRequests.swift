@@ -32,6 +32,7 @@ struct PassiveRequests {
 
     var isEmpty: Bool { waiting.isEmpty && serving == nil }
     var count: Int { waiting.count }
+    var isServing: Bool { serving != nil }
 
     mutating func append(_ request: Request) {
         waiting.append(request)

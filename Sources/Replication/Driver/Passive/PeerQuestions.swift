@@ -43,8 +43,9 @@ final class PeerQuestions {
         session.accounts.standing == .crowded || session.dialect.owedBytes > 0 && session.memory.isShort ? 0 : session.limits.owedReplyBytes
     }
 
-    /// Requests wait for the peer to read the answers to earlier ones.
-    var waitForReader: Bool { !waiting.isEmpty && session.dialect.owedBytes > mayOwe }
+    /// Requests wait for the peer to read the answers to earlier ones: at the end of a turn, that is the case whenever none is being served. Whether
+    /// more may be owed by now is another matter, as memory comes and goes while a turn lasts: the next one serves them.
+    var waitForReader: Bool { waiting.count > 0 && !waiting.isServing }
 
     private func serve(_ request: PassiveRequests.Request, _ passive: PassiveConfiguration, _ room: AnswerRoom? = nil, looks: Int = 0) {
         let owner = passive.checkpointOwner
