@@ -1,3 +1,4 @@
+import BLIP
 import Environment
 import TestSupport
 import Testing
