@@ -96,6 +96,21 @@ struct DiskBurstTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    /// With a log longer than the reserve, moving it into the database would take all of the reserve and still not end.
+    @Test("on a small disk that others fill right after many writes, one deletion after the other is accepted")
+    func log() async throws {
+        let (agent, disk) = try await SmallDisk.start(Configuration.hub(more: Self.seldom), database: nil, size: "24m")
+        try await agent.load("kept", 4_000, extra: ",\"pad\":\"\(String(repeating: "x", count: 100))\"")
+        var doomed: [(id: String, revision: String)] = []
+        for number in 0..<50 { doomed.append(("doomed-\(number)", try await agent.save("doomed-\(number)", "{\"n\":\(number)}"))) }
+        try disk.fill()
+        for (id, revision) in doomed {
+            let gone = try await agent.admin.request("DELETE", "/api/databases/main/documents/\(id)?rev=\(revision)")
+            #expect(gone.status == 200, "\(gone)")
+        }
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("an agent that starts on a full disk with a reserve starts, accepts deletions, and accepts everything once there is room")
     func starting() async throws {
         let folder = try TemporaryFolder()

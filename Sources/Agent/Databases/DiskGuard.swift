@@ -75,6 +75,9 @@ final class DiskGuard: Sendable {
     /// must not be kept as bases for deltas.
     private static let short = 8
 
+    /// `disk_nearly_full`: with less free space than this many times the reserve, the log of a database is kept shorter than the reserve.
+    private static let nearlyFull: UInt64 = 32
+
     let reserve: DiskReserve
     private let settings = Mutex(DiskSettings())
     private let places = Mutex<[String: Place]>([:])
@@ -159,8 +162,11 @@ final class DiskGuard: Sendable {
         let count = max(1, places.withLock { $0.count })
         (room.written, room.lookedAt) = (written, now)
         room.nextCheck = written + max(Self.lookBytes.least, min(Self.lookBytes.most, room.least / 4 / count))
-        // The WAL's contents must also fit in the database file.
-        place.usage.logPages = Int32(clamping: room.least / 8 / 4096)
+        // The WAL's contents must also fit in the database file: into what is left now, and on a small or nearly full disk into the reserve, because
+        // others may fill the rest at any moment. Without room for that, the log could not be reused, and nothing could be deleted.
+        var logBytes = room.least / 8
+        if let space, let need, space.free < need.size * Self.nearlyFull { logBytes = min(logBytes, Int(clamping: need.size / 2)) }
+        place.usage.logPages = Int32(clamping: logBytes / 4096)
         let (before, after) = place.view.withLock { view in
             let before = view.state
             view.state = judge(place, room, before)

@@ -8,6 +8,8 @@ import Synchronization
 final class DiskReserve: Sendable {
     /// What it requires of those who write to its disk.
     struct Need: Sendable {
+        /// Bytes of the reserve, when it is there.
+        var size: UInt64
         /// Bytes that are to stay free.
         var floor: UInt64
         /// The file has been released, or could not be made for lack of space.
@@ -68,7 +70,7 @@ final class DiskReserve: Sendable {
                 state.size = size
                 logger.info("a reserve of \(ByteText.of(Int(size))) is kept on the disk of \(folder)")
             }
-            return state.size > 0 ? Need(floor: size / 2, isReleased: false) : Need(floor: size * 2, isReleased: true)
+            return state.size > 0 ? Need(size: size, floor: size / 2, isReleased: false) : Need(size: size, floor: size * 2, isReleased: true)
         }
     }
 

@@ -59,8 +59,9 @@ extension Database {
                 try await write { $0.shortenLog() }
             }
         }
-        // The previous step requested truncation of the log; this waits for it.
+        // The previous step requested truncation of the log; these wait for it.
         try await write { _ in }
+        if let failure = try await write({ $0.logFailure }), failure.isOutOfSpace { throw failure }
     }
 }
 
@@ -78,15 +79,24 @@ extension WriteTransaction {
     /// After this transaction, the log is moved into the database and its file truncated, as soon as no reader needs it.
     func shortenLog() { state.wantsShortLog = true }
 
+    /// Why the log could not be moved into the database after the last commit.
+    var logFailure: StoreError? { state.logFailure }
+
     /// Releases some free pages. Returns false if none are left.
     func vacuumStep(pages: Int32) throws(StoreError) -> Bool {
+        guard try freePages() > 0 else {
+            shortenLog()
+            return false
+        }
         try active().execute("PRAGMA incremental_vacuum(\(pages))")
-        let free: Int64?
-        do { free = try session.connection.integer("PRAGMA freelist_count") } catch { throw session.note(error) }
-        let isLast = (free ?? 0) <= 0
+        let isLast = try freePages() <= 0
         state.rows += 1
         // The file gets shorter when the log is checkpointed.
         if isLast || pages < StoreLimits.vacuumPages { shortenLog() }
         return !isLast
+    }
+
+    private func freePages() throws(StoreError) -> Int64 {
+        do { return try session.connection.integer("PRAGMA freelist_count") ?? 0 } catch { throw session.note(error) }
     }
 }

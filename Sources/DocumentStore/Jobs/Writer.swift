@@ -249,13 +249,13 @@ final class Writer: @unchecked Sendable {
     /// Checkpoints the log when it has grown, after the callers have their answers.
     private func moveLog() {
         let pages = session.connection.loggedPages
-        do {
+        do throws(SQLiteError) {
             if state.wantsShortLog {
                 // Does not wait for readers: while there is one, the next commit tries again.
                 session.connection.setBusyTimeout(milliseconds: 0)
                 defer { session.connection.setBusyTimeout(milliseconds: session.options.busyTimeoutMilliseconds) }
                 try session.connection.checkpoint(.truncate)
-                state.wantsShortLog = false
+                (state.wantsShortLog, state.logFailure) = (false, nil)
                 return
             }
             guard pages >= session.options.usage.logPages else { return }
@@ -266,8 +266,10 @@ final class Writer: @unchecked Sendable {
             } else {
                 try session.connection.checkpoint(.passive)
             }
+            state.logFailure = nil
         } catch {
-            // Harmless: everything is in the log, and the next commit tries again.
+            // No data is lost: everything is in the log, and the next commit tries again.
+            state.logFailure = StoreError(error, path: session.path)
         }
     }
 }

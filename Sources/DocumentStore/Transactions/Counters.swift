@@ -39,4 +39,6 @@ final class WriterState {
 
     /// After the commit, the log should be checkpointed and its file truncated.
     var wantsShortLog = false
+    /// Why the last checkpoint failed; nil if it did not.
+    var logFailure: StoreError?
 }

@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test func aReserveThatWasGivenUpIsForDeletionsOnly() throws {
-        let need = DiskReserve.Need(floor: UInt64(8 * mebibyte), isReleased: true)
+        let need = DiskReserve.Need(size: UInt64(4 * mebibyte), floor: UInt64(8 * mebibyte), isReleased: true)
         let room = try room(6, need) { ($0.refuseWrites, $0.readOnly) = (Located(100), Located(100)) }
         #expect(room.state(.open)?.level == .readOnly && room.state(.open)?.reason.contains("disk.reserve") == true)
         #expect(try self.room(9, need) { ($0.refuseWrites, $0.readOnly) = (Located(100), Located(100)) }.state(.open) == nil)
