@@ -119,4 +119,21 @@ import Testing
         let found = try await database.read { transaction in try names.map { try transaction.document(c, doc($0)) != nil } }
         #expect(found == [true, true, true, true])
     }
+
+    @Test func aFirstPageThatIsOverwrittenWhileTheDatabaseIsOpenIsReportedAsDamage() async throws {
+        let first = try Store()
+        _ = try await first.save("a", "{}")
+        first.database.close()
+        let store = try Store(folder: first.folder)
+        let (c, database) = (try store.c, store.database)
+        let file = open(first.folder + "/db.sqlite3", O_WRONLY)
+        try #require(file >= 0)
+        defer { close(file) }
+        try #require(pwrite(file, [UInt8](repeating: 0, count: 4096), 4096, 0) == 4096)
+        // What was read before is in memory until somebody writes.
+        _ = try? await store.save("b", "{}")
+        await #expect(throws: StoreError.self) { _ = try await database.read { try $0.document(c, doc("a")) } }
+        guard case .corrupt(_, let detail)? = database.fileProblem() else { return #expect(Bool(false), "nothing is reported") }
+        #expect(detail.contains("not a database"))
+    }
 }

@@ -113,7 +113,8 @@ final class Session {
     /// - Parameter isWrite: SQLite was changing the file. If it finds the file malformed then, nothing that is written is safe; damage that it finds
     ///   while reading may concern only one document.
     func note(_ error: SQLiteError, isWrite: Bool = false) -> StoreError {
-        var translated = StoreError(error, path: path)
+        // It was a database when it was opened: its first page is damaged.
+        var translated = error.kind == .notADatabase ? .corrupt(path: path, detail: error.message) : StoreError(error, path: path)
         if error.kind == .corrupt || error.kind == .notADatabase {
             if isWrite, !hasReadDamage {
                 translated = .malformedOnWrite(path, error.message)
