@@ -90,6 +90,7 @@ package actor Agent {
 
     nonisolated let refusedLogins = RefusedLogins()
     nonisolated let timeFloor: TimeFloor
+    nonisolated let ownIdentity: OwnIdentity
 
     nonisolated let pendingCounts: PendingCounts
 
@@ -120,6 +121,7 @@ package actor Agent {
         startedAt = environment.time.wallSeconds()
         records = ReplicatorRecords(dataFolder: settings.data.value)
         disks = DiskGuard(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.database))
+        ownIdentity = OwnIdentity(dataFolder: settings.data.value)
         timeFloor = TimeFloor(dataFolder: settings.data.value, time: environment.time)
         audit = AuditLog(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.http))
         channels = ChannelKeeper(Resyncs(time: environment.time, audit: audit, logger: logs.logger(.listener)), time: environment.time)
@@ -143,6 +145,7 @@ package actor Agent {
             folderLock = try DataFolderLock(folder: settings.data.value)
             // If the disk is full, releases the reserve so that the databases can be opened.
             disks.apply(settings.disk)
+            ownIdentity.lookForEarlier(settings.databases)
             for database in settings.databases {
                 try await openWhenFree(database, settings)
                 // Gives a stop request a chance to run.
@@ -153,6 +156,7 @@ package actor Agent {
             try throwIfStopping()
             try preparePolicies(settings, changed: [])
             for listener in settings.listeners { try await startListener(listener) }
+            ownIdentity.note()
             for replicator in settings.replicators { try await startReplicator(replicator) }
             forgetHubs(settings)
             try await keep(settings)
@@ -304,7 +308,7 @@ package actor Agent {
                 listenersOf: { [weak self] in self?.settings.listeners(of: $0) ?? [settings.name.value] }, wireLog: logs.wireLog, queryLogger: logs.logger(.query),
                 fleetPublishers: { [weak self] in Set((self?.settings.fleet?.publishers ?? []).map { ExactName($0) }) }),
             security: settings.usesTLS
-                ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time), logger: logs.logger(.listener)) : nil,
+                ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time), own: ownIdentity.memory, logger: logs.logger(.listener)) : nil,
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,
             environment: environment, logger: logs.logger(.listener))
     }

@@ -26,7 +26,13 @@ extension Agent {
 
     private static func attention(of identity: IdentitySource, _ subject: String, now: Int64) -> [Attention] {
         var list: [Attention] = []
-        if let failure = identity.failure { list.append(refused(subject, "identity \(identity.label)", "\(failure)")) }
+        if let failure = identity.failure, identity.renewsItself, failure.kind == .unwritable {
+            list.append(
+                Attention(
+                    .tlsFilesRefused, subject,
+                    "identity \(identity.label): its file is gone or has to be renewed, and cannot be written; the key in memory is in use, and the next start would make another: \(failure)",
+                    remedy: "let the agent write there, or restore the file from a backup; it tries again by itself, so do not stop it before"))
+        } else if let failure = identity.failure { list.append(refused(subject, "identity \(identity.label)", "\(failure)")) }
         let leaf = identity.current.leaf
         if let file = identity.damagedFile {
             list.append(
@@ -36,8 +42,27 @@ extension Agent {
                         + "key refuse it; the pin in force is \(leaf.pin)",
                     remedy: "restore the file of the identity from a backup, or have the peers pin the new key; then remove \(file)"))
         }
+        if let loss = attention(to: identity.loss, of: identity, subject) { list.append(loss) }
         if let end = identity.end(now: now) { list.append(attention(of: end, subject)) }
         return list
+    }
+
+    /// That the file of the agent's own identity was gone; told until the next start, so that somebody sees it.
+    private static func attention(to loss: KeyStore.AnonymousEvent?, of identity: IdentitySource, _ subject: String) -> Attention? {
+        switch loss {
+        case .putBack:
+            Attention(
+                .tlsFilesRefused, subject,
+                "identity \(identity.label): its file was gone and has been written again with the same key, so pins stay valid",
+                remedy: "find out what removed it, and restore what else was in DATA/identities from a backup; this is reported until the next start")
+        case .lost(let earlier):
+            Attention(
+                .tlsFilesRefused, subject,
+                "identity \(identity.label): its file is gone, and the agent made a new key: \(earlier.refusers) refuse this agent; the pin in force is "
+                    + identity.current.leaf.pin,
+                remedy: "restore DATA/identities from a backup, which a running agent takes by itself, or give the peers the new pin; this is reported until the next start")
+        case nil, .kept, .made, .renewed, .replaced: nil
+        }
     }
 
     private static func attention(of end: CertificateEnd, _ subject: String) -> Attention {

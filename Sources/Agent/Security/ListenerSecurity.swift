@@ -12,11 +12,12 @@ final class ListenerSecurity: Sendable {
     private let minimum: TLSVersion
     private let context: CurrentContext
 
-    init(_ settings: ListenerSettings, store: KeyStore, logger: Logger) throws(ConfigurationProblem) {
+    /// - Parameter own: remembers the identity that the agent makes for itself.
+    init(_ settings: ListenerSettings, store: KeyStore, own: AnonymousMemory, logger: Logger) throws(ConfigurationProblem) {
         let name = "listener \"\(settings.name.value)\""
         let position = settings.identity?.position ?? settings.position
         do throws(TLSFileError) {
-            identity = try IdentitySource(try settings.identity.map { reference throws(TLSFileError) in try IdentitySetting(reference) } ?? .anonymous, store: store)
+            identity = try IdentitySource(try settings.identity.map { reference throws(TLSFileError) in try IdentitySetting(reference) } ?? .anonymous, store: store, memory: own)
         } catch { throw ConfigurationProblem(at: position, "\(name) identity: \(error)") }
         identity.logIdentityChanges(logger)
         do throws(TLSFileError) {

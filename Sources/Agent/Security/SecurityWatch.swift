@@ -16,6 +16,8 @@ struct SecurityWatch: Sendable {
     let secrets: @Sendable () -> [String: ReplicatorSecrets]
     /// Called with the name of a replicator whose next connection will use different secrets.
     let secretsChanged: @Sendable (String) -> Void
+    /// Called after each check.
+    let checked: @Sendable () -> Void
     /// Called with the number of seconds that the machine was suspended.
     let awoke: @Sendable (Int) -> Void
 
@@ -38,6 +40,7 @@ struct SecurityWatch: Sendable {
         }
         for (security, logger) in replicators() where security.refresh(logger) { changed(security) }
         for (name, secrets) in secrets().sorted(by: { $0.key < $1.key }) where secrets.refresh() { secretsChanged(name) }
+        checked()
     }
 }
 
@@ -61,6 +64,7 @@ extension Agent {
             }, changed: { [weak self] in self?.retryNow($0) },
             secrets: { [weak self] in self?.shared.withLock { $0.replicatorSecrets } ?? [:] },
             secretsChanged: { [weak self] in self?.retryNow(secretsOf: $0) },
+            checked: { [weak self] in self?.ownIdentity.note() },
             awoke: { [weak self] in self?.awoke(afterSeconds: $0) })
     }
 }

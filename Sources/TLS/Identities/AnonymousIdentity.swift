@@ -12,6 +12,19 @@ extension KeyStore {
         case renewed(String)
         /// No key could be read from its file, which was set aside: the identity has a new key, which nobody has pinned.
         case replaced(reason: String, damagedFile: String)
+        /// Its file was gone while this process used it, and was written again with the same key.
+        case putBack
+        /// There was one before, as far as is known, and its file is gone: the identity has a new key, which nobody has pinned.
+        case lost(EarlierIdentity)
+    }
+
+    /// What is known about an anonymous identity from before this process.
+    package enum EarlierIdentity: Sendable, Equatable {
+        case none
+        /// There are data from before, but nothing says whether they had an identity.
+        case unknown
+        /// Its pin.
+        case pinned(String)
     }
 
     /// With fewer seconds of validity left than this, the anonymous identity is renewed, as in Couchbase Lite.
@@ -26,8 +39,8 @@ extension KeyStore {
     /// The self-signed identity of an agent without any other: created once, stored, and renewed when less than 24 hours of its validity are left, or
     /// when its file is damaged; with the same key if that can be read.
     ///
-    /// - Parameter inForce: the key that this process already uses.
-    package func anonymous(inForce: PrivateKey? = nil) throws(TLSFileError) -> (identity: Identity, event: AnonymousEvent) {
+    /// - Parameter inForce: the one that this process already uses.
+    package func anonymous(inForce: Identity? = nil) throws(TLSFileError) -> (identity: Identity, event: AnonymousEvent) {
         try locked { () throws(TLSFileError) in
             let file = path(of: .anonymous)
             var request = IdentityRequest.anonymous
@@ -42,10 +55,18 @@ extension KeyStore {
                 event = .renewed("it expires at \(TimeText.utc(identity.leaf.notAfter))\(kept == nil ? ", and it has another key from here on" : "")")
             } catch {
                 switch error.kind {
-                case .missing: break
+                case .missing:
+                    // Peers have pinned its key, and this may be the only copy.
+                    guard let inForce else { break }
+                    event = .putBack
+                    if inForce.leaf.notAfter - now >= Self.anonymousRenewal {
+                        try SecretFile.put(file, try IdentityText.make(inForce, path: file), owner: agentUser)
+                        return (inForce, event)
+                    }
+                    kept = inForce.keyToKeep(as: request.key)
                 // It is unusable, and nobody visits the machine to repair it.
                 case .malformed, .noKey, .noCertificate, .keyMismatch, .encrypted, .tooLarge:
-                    if let key = keyOfDamagedFile(file) ?? inForce, let kind = IdentityRequest.KeyKind.allCases.first(where: { key.facts.isOf($0) }) {
+                    if let key = keyOfDamagedFile(file) ?? inForce?.key, let kind = IdentityRequest.KeyKind.allCases.first(where: { key.facts.isOf($0) }) {
                         kept = key
                         request.key = kind
                         event = .renewed("its file is damaged, and its key is kept (\(error))")
@@ -94,25 +115,45 @@ extension KeyStore {
     }
 }
 
-/// What a process remembers about the anonymous identity in addition to its file.
-final class AnonymousMemory: Sendable {
+/// What a process remembers about the anonymous identity in addition to its file. Shared by everything that uses the identity.
+package final class AnonymousMemory: Sendable {
     private struct State {
-        var key: PrivateKey?
+        var identity: Identity?
+        var earlier = KeyStore.EarlierIdentity.none
+        var loss: KeyStore.AnonymousEvent?
         var news: [KeyStore.AnonymousEvent] = []
     }
 
     private let state = Mutex(State())
 
-    /// The key that was last in force; nil before the first.
-    var key: PrivateKey? { state.withLock { $0.key } }
+    package init() {}
 
-    func note(_ key: PrivateKey, _ event: KeyStore.AnonymousEvent) {
+    /// The one that was last in force; nil before the first.
+    package var identity: Identity? { state.withLock { $0.identity } }
+
+    /// That its file was gone (`putBack` or `lost`); nil if it was not, or an identity with another key has been put there since.
+    package var loss: KeyStore.AnonymousEvent? { state.withLock { $0.loss } }
+
+    /// Says what is known from before this process; called before the first identity is read.
+    package func expect(_ earlier: KeyStore.EarlierIdentity) { state.withLock { $0.earlier = earlier } }
+
+    func note(_ identity: Identity, _ event: KeyStore.AnonymousEvent) {
         state.withLock { state in
-            state.key = key
+            let hasOtherKey = state.identity.map { $0.leaf.pin != identity.leaf.pin } ?? false
             switch event {
-            case .kept, .made: break
+            case .kept: if hasOtherKey { state.loss = nil }
+            case .made:
+                if state.identity == nil, state.earlier != .none {
+                    state.loss = .lost(state.earlier)
+                    state.news.append(.lost(state.earlier))
+                }
             case .renewed, .replaced: state.news.append(event)
+            case .putBack, .lost:
+                // A new key stays one that nobody has pinned.
+                if case .lost = state.loss {} else { state.loss = event }
+                state.news.append(event)
             }
+            state.identity = identity
         }
     }
 

@@ -46,8 +46,8 @@ package enum IdentitySetting: Sendable, CustomStringConvertible {
     }
 
     private static func anonymous(_ store: KeyStore, _ memory: AnonymousMemory?) throws(TLSFileError) -> Identity {
-        let (identity, event) = try store.anonymous(inForce: memory?.key)
-        memory?.note(identity.key, event)
+        let (identity, event) = try store.anonymous(inForce: memory?.identity)
+        memory?.note(identity, event)
         return identity
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import Synchronization
 
 /// The identity in force, which can be replaced without a restart.
@@ -9,10 +10,11 @@ package final class IdentitySource: Sendable {
     private let memory: AnonymousMemory
 
     /// Reads the identity, or creates the anonymous one. Accepts expired ones: ``TLSFileCheck`` judges them.
-    package init(_ setting: IdentitySetting, store: KeyStore) throws(TLSFileError) {
+    ///
+    /// - Parameter memory: of the anonymous identity, shared by all who use it.
+    package init(_ setting: IdentitySetting, store: KeyStore, memory: AnonymousMemory = AnonymousMemory()) throws(TLSFileError) {
         self.setting = setting
         self.store = store
-        let memory = AnonymousMemory()
         self.memory = memory
         files = try .reading(setting.paths(store)) { () throws(TLSFileError) in try setting.load(store, memory) }
     }
@@ -25,14 +27,22 @@ package final class IdentitySource: Sendable {
     /// What is wrong with the files at the moment, while ``current`` is an earlier value; nil if all is well.
     package var failure: TLSFileError? { files.failure }
 
-    /// Reads the identity again if its files have changed, or if it is the anonymous one and about to expire.
+    /// Reads the identity again if its files have changed, or if it is the anonymous one and about to expire
+    /// or without its file.
     ///
     /// - Parameter always: even if the files look unchanged; for identities behind providers, whose changes cannot be noticed.
     /// - Returns: whether ``current`` has changed.
     /// - Throws: what is wrong, once for every change of the files; the identity is kept.
     package func reload(always: Bool = false) throws(TLSFileError) -> Bool {
         let before = files.current
-        guard try files.reload(always: always || isDue) else { return false }
+        let (isGone, known) = (self.isGone, files.failure)
+        do throws(TLSFileError) {
+            guard try files.reload(always: always || isDue || isGone) else { return false }
+        } catch {
+            // Writing a lost file again is tried each time, and a failure is told once.
+            if isGone, !always, error == known { return false }
+            throw error
+        }
         let after = files.current
         return after.chain != before.chain
     }
@@ -66,6 +76,12 @@ package final class IdentitySource: Sendable {
 
     /// Whether the anonymous identity must be renewed before it expires.
     private var isDue: Bool { renewsItself && files.current.leaf.notAfter - store.now < KeyStore.anonymousRenewal }
+
+    /// Whether it is the anonymous identity and its file is gone.
+    private var isGone: Bool { renewsItself && access(store.path(of: .anonymous), F_OK) != 0 }
+
+    /// If this is the anonymous identity: that its file was gone (`putBack` or `lost`); nil if it was not.
+    package var loss: KeyStore.AnonymousEvent? { renewsItself ? memory.loss : nil }
 
     /// Whether it is the agent's own, renewed before it expires.
     package var renewsItself: Bool {

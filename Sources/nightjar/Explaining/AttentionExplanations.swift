@@ -200,9 +200,11 @@ extension Explanation {
                 + "unless the server is to get another key: then pin its new certificate as well first."),
         Explanation(
             "tls_files_refused", "Files with certificates or keys were changed and are invalid, or are gone. Those read before are in use; next_start_fails says if "
-                + "a start would fail. Or the agent's own identity was damaged, and the agent made a new key, which its peers have not pinned.",
-            "The text names the file and the reason. Fix it: it is read again by itself. If it is the agent's own identity: restore it from a backup, or have the "
-                + "peers pin the new key; then remove the damaged file."),
+                + "a start would fail. Or the agent's own identity was damaged, or gone at a start, and the agent made a new key, which its peers have not pinned. "
+                + "Or its file was gone while the agent ran, which has written it again with the same key.",
+            "The text names the file and the reason. Fix it: it is read again by itself. If it is the agent's own identity, and its key is a new one: restore "
+                + "DATA/identities from a backup, or have the peers pin the new key; then remove the damaged file. If the key is the same: find out what removed the "
+                + "file, and restore what else was there."),
         Explanation(
             "not_advertised", "A listener should be announced on the local network (advertise), but is not: avahi-daemon is not running, or another service has the name.",
             "The text says which. apt install avahi-daemon, systemctl enable --now avahi-daemon; or give one of the two another name. It is retried by itself."),
