@@ -68,7 +68,7 @@ package actor Agent {
     let reloads = SerialGate()
     private(set) var isStopping = false
     /// Held until the process ends or the agent is released, so longer than the admin socket exists.
-    private var folderLock: DataFolderLock?
+    var folderLock: DataFolderLock?
     var keepers: [ConflictKeeper] = []
     var pluginWatch: Task<Void, Never>?
     var pluginStates: PluginStateFiles?

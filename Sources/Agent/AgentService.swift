@@ -96,10 +96,10 @@ package struct AgentService: Sendable {
             try await group.run()
         } catch {
             await agent.stop()
-            unlink(AdminServer.socketPath(data: agent.settings.data.value))
+            admin.socket.remove()
             throw error
         }
-        unlink(AdminServer.socketPath(data: agent.settings.data.value))
+        admin.socket.remove()
     }
 }
 

@@ -4,6 +4,7 @@ import Glibc
 /// socket is there. The kernel releases the lock when the process ends, however it ends.
 final class DataFolderLock: Sendable {
     private let descriptor: Int32
+    private let path: String
 
     init(folder: String) throws(AgentError) {
         let path = "\(folder)/agent.lock"
@@ -28,7 +29,11 @@ final class DataFolderLock: Sendable {
         _ = ftruncate(descriptor, 0)
         _ = pwrite(descriptor, text, text.utf8.count, 0)
         self.descriptor = descriptor
+        self.path = path
     }
+
+    /// Whether the locked file is the one at its path. If it was removed or replaced, it keeps no other agent from the folder.
+    var isInPlace: Bool { FileMark(descriptor: descriptor) == FileMark(path: path) }
 
     deinit { close(descriptor) }
 
@@ -37,5 +42,19 @@ final class DataFolderLock: Sendable {
         let count = pread(descriptor, &bytes, bytes.count, 0)
         guard count > 0 else { return nil }
         return Int32(String(decoding: bytes[..<count].prefix { $0 >= 0x30 && $0 <= 0x39 }, as: UTF8.self))
+    }
+}
+
+extension Agent {
+    /// Takes the lock of the data folder again if its file was removed or replaced; the folder is made if it is gone.
+    ///
+    /// - Returns: whether that was necessary.
+    /// - Throws: ``AgentError`` if it is not possible, also because another agent has taken the folder meanwhile.
+    func keepFolderLock() throws(AgentError) -> Bool {
+        guard !isStopping, let lock = folderLock, !lock.isInPlace else { return false }
+        let folder = settings.data.value
+        try Folders.make(folder)
+        folderLock = try DataFolderLock(folder: folder)
+        return true
     }
 }

@@ -13,6 +13,7 @@ package struct AdminServer: Sendable {
     let logger: Logger
     /// Reloads the configuration; supplied by the command, which knows where the configuration came from.
     let reload: @Sendable () async throws -> [String]
+    let socket: AdminSocket
     private let history: History
     private let rehearsals: RehearsalRoutes
 
@@ -20,6 +21,7 @@ package struct AdminServer: Sendable {
         self.agent = agent
         self.reload = reload
         logger = agent.logs.logger(.http)
+        socket = AdminSocket(Self.socketPath(data: agent.settings.data.value), agent: agent, logger: logger)
         history = History(agent: agent)
         rehearsals = RehearsalRoutes(agent: agent, rehearse: rehearse)
     }
@@ -38,7 +40,7 @@ package struct AdminServer: Sendable {
     /// - Parameter onReady: called for each service, with its address, once it accepts connections.
     func services(onReady: @escaping @Sendable (String) async -> Void) throws -> [any Service] {
         let settings = agent.settings
-        let path = Self.socketPath(data: settings.data.value)
+        let path = socket.path
         guard path.utf8.count <= Self.maximumSocketPath else {
             throw AgentError(
                 .configuration,
@@ -50,11 +52,11 @@ package struct AdminServer: Sendable {
         let sockets = agent.descriptors.adminSockets
         let local = AdminListener(group: agent.group, logger: logger, memory: agent.memory, sockets: sockets, respond: responder(access: nil)) {
             [HTTPListener.Address(try SocketAddress(unixDomainSocketPath: path))]
-        } onBound: { _ in
-            chmod(path, 0o600)
+        } onBound: { [socket] listener in
+            socket.bound(listener)
             await onReady("unix:\(path)")
         }
-        guard let admin = settings.admin else { return [history, local] }
+        guard let admin = settings.admin else { return [history, local, socket] }
         let made = admin.makesToken ? try AdminTokenFile.secret(data: settings.data.value, agent.environment.random) : nil
         let access = AdminAccess(admin, made: made)
         let tcp = AdminListener(group: agent.group, logger: logger, memory: agent.memory, sockets: sockets, respond: responder(access: access)) {
@@ -68,7 +70,7 @@ package struct AdminServer: Sendable {
             }
             await onReady(address?.shown ?? "\(admin.address.value):\(admin.port.value)")
         }
-        return [history, local, AdminPort(listener: tcp, settings: admin)]
+        return [history, local, AdminPort(listener: tcp, settings: admin), socket]
     }
 
     // MARK: - Routes
