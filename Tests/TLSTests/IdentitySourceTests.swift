@@ -55,6 +55,50 @@ import Testing
         #expect(source.current.leaf.commonName == "b" && source.failure == nil)
     }
 
+    @Test func aLostAnonymousIdentityIsPutBack() throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
+        let memory = AnonymousMemory()
+        let source = try IdentitySource(.anonymous, store: store, memory: memory)
+        let other = try IdentitySource(.anonymous, store: store, memory: memory)
+        let before = try folder.read("identities/anonymous.pem")
+        #expect(source.loss == nil && source.takeIdentityEvents().isEmpty)
+        folder.remove("identities")
+        #expect(try !source.reload())
+        #expect(try folder.read("identities/anonymous.pem") == before)
+        #expect(source.takeIdentityEvents() == [.putBack])
+        #expect(try !other.reload())
+        #expect(other.loss == .putBack && other.takeIdentityEvents().isEmpty)
+
+        // With something in its place: told once, and tried until that is gone.
+        folder.remove("identities")
+        try folder.write("identities", "a file")
+        #expect(fileError { _ = try source.reload() }?.kind == .notAFile)
+        #expect(try !source.reload())
+        #expect(source.failure?.kind == .notAFile)
+        folder.remove("identities")
+        #expect(try !source.reload())
+        #expect(source.failure == nil)
+        #expect(try folder.read("identities/anonymous.pem") == before)
+    }
+
+    @Test(arguments: [KeyStore.EarlierIdentity.none, .unknown, .pinned("sha256/old")])
+    func aNewKeyIsALossIfThereWasOneBefore(_ earlier: KeyStore.EarlierIdentity) throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
+        let memory = AnonymousMemory()
+        memory.expect(earlier)
+        let source = try IdentitySource(.anonymous, store: store, memory: memory)
+        let loss: KeyStore.AnonymousEvent? = earlier == .none ? nil : .lost(earlier)
+        let news = source.takeIdentityEvents()
+        #expect(source.loss == loss && news.first == loss && news.count <= 1)
+        // Another key in its place, as from a backup, ends that.
+        let restored = try KeyStore(dataFolder: folder.path + "/backup", time: SystemTime()).anonymous().identity
+        try folder.rename("backup/identities/anonymous.pem", to: "identities/anonymous.pem")
+        #expect(try source.reload())
+        #expect(source.current.leaf == restored.leaf && source.loss == nil)
+    }
+
     @Test func authoritiesReload() async throws {
         let tool = try OpenSSLTool()
         try await tool.selfSigned("a")

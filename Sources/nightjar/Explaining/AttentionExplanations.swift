@@ -8,7 +8,8 @@ extension Explanation {
             "database_unreadable", "The file of a database is damaged, gone, or was replaced while the agent was running; or its disk is failing; or the folder of "
                 + "its blobs is gone. If SQLite found the file malformed when it was about to write, nothing more is written to it.",
             "Look at the disk (dmesg, smartctl). Put the file back, or stop the agent and restore a backup: nightjar restore. nightjar doctor says how much of the "
-                + "file can still be read, and allows writes again if it finds the file sound; nightjar export saves what can be read."),
+                + "file can still be read, and allows writes again if it finds the file sound; nightjar export saves what can be read. If the whole data folder is gone, "
+                + "the one in its place was made for the agent's socket only: remove it once the agent has stopped, and restore everything."),
         Explanation(
             "writes_failing", "The disk accepts no writes: it is full or failing. What was acknowledged before is safe; nothing new is stored.",
             "Make room, or check the disk. Writes then resume by themselves."),
