@@ -37,6 +37,12 @@ struct OutdatedRejectionTests {
         filter.become("3") { _, _ in .reject }
         #expect(try await !replicator.isPending(low, in: .default))
         #expect(try await replicator.pendingDocumentIDs().isEmpty)
+        // It is counted until a connection asks the filter, and the list has what is counted.
+        #expect(try await replicator.pendingEstimate().count == 1)
+        var rejected: [DocumentID: String] = [:]
+        try await replicator.forEachPending { for row in $0 { rejected[row.id] = row.rejectedBy } }
+        #expect(rejected == [low: "test-filter"])
+        #expect(try await !replicator.owesPeer())
         guard case .willBeRejected = try await replicator.standing(of: low, in: .default).push else {
             Issue.record("the version in force rejects it, but that is not reported")
             return
@@ -46,6 +52,24 @@ struct OutdatedRejectionTests {
         await replicator.run()
         #expect(try await b.get("low") != nil)
         #expect(try await replicator.pendingEstimate() == Replicator.Pending())
+    }
+
+    /// Nothing has been pushed yet: the list has all that is counted, and only what the filter lets pass is owed to the peer.
+    @Test func whatWouldBeRejectedIsListedAsSuch() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.put("low", "{}")
+        let replicator = Replicator(ReplicatorConfiguration(a, .push) { $0.only { $0.pushFilter = filter } }, Hub(b))
+        #expect(try await replicator.pendingEstimate().count == 1)
+        #expect(try await !replicator.owesPeer())
+        try await a.put("good", "{}")
+        var listed: [String: String] = [:]
+        try await replicator.forEachPending { for row in $0 { listed[row.id.text] = row.rejectedBy ?? "-" } }
+        #expect(listed == ["low": "test-filter", "good": "-"])
+        #expect(try await replicator.pendingEstimate().count == listed.count)
+        #expect(try await replicator.owesPeer())
+        await replicator.run()
+        #expect(try await replicator.pendingEstimate().count == 0)
+        #expect(try await !replicator.owesPeer())
     }
 
     @Test func itIsPendingWithoutAFilter() async throws {

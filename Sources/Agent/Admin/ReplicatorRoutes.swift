@@ -39,10 +39,10 @@ struct ReplicatorRoutes: Sendable {
                 return Answer.rows { rows in
                     try await replicator.forEachPending { page in
                         try await rows.write(
-                            page.map { Self.report($0.collection, $0.id, since: $0.since, replicator.waiting.find($0.collection, $0.id, .push)) })
+                            page.map { Self.report($0, replicator.waiting.find($0.collection, $0.id, .push)) })
                     }
                     let pulled = replicator.waiting.all.filter { $0.direction == .pull }
-                    if !pulled.isEmpty { try await rows.write(pulled.map { Self.report($0.collection, $0.id, since: nil, $0) }) }
+                    if !pulled.isEmpty { try await rows.write(pulled.map { Self.report($0, since: nil) }) }
                 }
             },
             .get("api/replicators/:name/pending/:id") { request in
@@ -50,11 +50,13 @@ struct ReplicatorRoutes: Sendable {
                 let id = try DocumentID(try request.parameters.require("id"))
                 let collection = try request.value(.collection).map { try CollectionName(parsing: $0) } ?? .default
                 let waiting = replicator.waiting.find(collection, id, .push) ?? replicator.waiting.find(collection, id, .pull)
-                let isPending = try await replicator.isPending(id, in: collection) || waiting?.direction == .pull
+                let pushed = try await replicator.pendingDocument(id, in: collection)
+                let isPending = pushed != nil || waiting?.direction == .pull
+                let reason = Self.rejection(pushed) ?? waiting.map { "\($0.error)" }
                 return Answer.json(
                     JSONOutput.object([
                         "collection": .string(collection.description), "id": .string(id.text), "pending": .bool(isPending),
-                        "reason": JSONOutput.text(isPending ? waiting.map { "\($0.error)" } : nil),
+                        "reason": JSONOutput.text(isPending ? reason : nil),
                     ]))
             },
             .get("api/replicators/:name/held") { request in
@@ -131,15 +133,23 @@ struct ReplicatorRoutes: Sendable {
     }
 
     /// A document that waits to be pushed, or could not be pulled, with the reason if it was tried.
-    private static func report(_ collection: CollectionName, _ id: DocumentID, since: Int64?, _ waiting: WaitingDocument?) -> JSONValue {
-        guard let waiting else {
-            return JSONOutput.object([
-                "collection": .string(collection.description), "id": .string(id.text), "direction": .string("push"),
-                "since": JSONOutput.text(since.map { Timestamp.format($0) }),
-            ])
-        }
+    /// Why a document that counts as pending will not be sent as it is; nil if the push filter does not reject it.
+    private static func rejection(_ document: Replicator.PendingDocument?) -> String? {
+        document?.rejectedBy.map { "push filter\($0.isEmpty ? "" : " \($0)") would reject it now: it is asked with the next connection, and counts as pending until then" }
+    }
+
+    private static func report(_ document: Replicator.PendingDocument, _ waiting: WaitingDocument?) -> JSONValue {
+        let reason = rejection(document)
+        if reason == nil, let waiting { return report(waiting, since: document.since) }
         return JSONOutput.object([
-            "collection": .string(collection.description), "id": .string(id.text), "direction": .string(waiting.direction.rawValue),
+            "collection": .string(document.collection.description), "id": .string(document.id.text), "direction": .string("push"),
+            "since": JSONOutput.text(document.since.map { Timestamp.format($0) }), "reason": JSONOutput.text(reason),
+        ])
+    }
+
+    private static func report(_ waiting: WaitingDocument, since: Int64?) -> JSONValue {
+        JSONOutput.object([
+            "collection": .string(waiting.collection.description), "id": .string(waiting.id.text), "direction": .string(waiting.direction.rawValue),
             "tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(min(since ?? waiting.since, waiting.since))), "reason": .string("\(waiting.error)"),
         ])
     }

@@ -56,7 +56,7 @@ extension Agent {
         }
         let last = max(status.lastSuccess ?? 0, startedAt)
         if !isMeantToWait, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,
-            let pending = try? await replicator.pendingEstimate(), pending.count > 0
+            let pending = try? await replicator.pendingEstimate(), pending.count > 0, (try? await replicator.owesPeer()) ?? true
         {
             let count = pending.isCapped ? "\(pending.count) or more changes" : Plural.count(pending.count, "change")
             list.append(

@@ -34,6 +34,8 @@ extension Replicator {
         public var id: DocumentID
         /// A time by which it had been written, in seconds since 1970; nil if it has just been written.
         public var since: Int64?
+        /// The plugin of the push filter that rejects it now, although no connection has asked it yet; nil if it is to be sent.
+        public var rejectedBy: String?
     }
 
     /// `pending_limit`: the pending documents of a collection are counted up to this number, so that querying the status stays cheap.
@@ -43,8 +45,31 @@ extension Replicator {
     private static let page = 1_000
 
     /// Passes to `body`, page by page, all documents that wait to be pushed, including tombstones: newer than the checkpoint, or rejected by a
-    /// version of the push filter no longer in force; not known to be at the remote; and not rejected by the push filter.
+    /// version of the push filter no longer in force; and not known to be at the remote. Those that the push filter rejects now are among them, and
+    /// say so: they are counted by ``pendingEstimate()`` until a connection has looked at them.
     public nonisolated func forEachPending(_ body: ([PendingDocument]) async throws -> Void) async throws {
+        try await forEachPendingPage { documents in
+            try await body(documents)
+            return true
+        }
+    }
+
+    /// Whether a document waits that the push filter does not reject. The filter is asked page by page, up to the first such document; where it has
+    /// rejected ``pendingLimit`` documents, further ones are taken to be such.
+    ///
+    /// - Throws: ``StoreError``.
+    package nonisolated func owesPeer() async throws -> Bool {
+        var (rejected, owes) = (0, false)
+        try await forEachPendingPage { documents in
+            rejected += documents.count
+            owes = rejected > Self.pendingLimit || documents.contains { $0.rejectedBy == nil }
+            return !owes
+        }
+        return owes
+    }
+
+    /// - Parameter body: returns whether to continue.
+    private nonisolated func forEachPendingPage(_ body: ([PendingDocument]) async throws -> Bool) async throws {
         guard configuration.type.pushes else { return }
         let database = configuration.database
         for wanted in configuration.collections {
@@ -65,21 +90,27 @@ extension Replicator {
                     }
                     guard let last = rows.last else { break }
                     cursor = last.sequence
-                    let open = await remainingToPush(rows, wanted)
-                    if !open.isEmpty { try await body(dated(open, in: collection)) }
+                    let open = try await dated(remainingToPush(rows, wanted), in: collection)
+                    if !open.isEmpty, try await !body(open) { return }
                 }
             }
+            var goesOn = true
             try await forEachOutdated(wanted, collection, through: start, includeBodies: wanted.pushFilter != nil) { rows in
-                let open = await remainingToPush(rows, wanted)
-                if !open.isEmpty { try await body(dated(open, in: collection)) }
-                return true
+                let open = try await dated(remainingToPush(rows, wanted), in: collection)
+                if !open.isEmpty { goesOn = try await body(open) }
+                return goesOn
             }
+            guard goesOn else { return }
         }
     }
 
-    private nonisolated func dated(_ rows: [ChangeRow], in collection: Collection) async throws -> [PendingDocument] {
+    private nonisolated func dated(_ open: [JudgedRow], in collection: Collection) async throws -> [PendingDocument] {
         try await configuration.database.read { transaction in
-            try rows.map { PendingDocument(collection: collection.name, id: $0.id, since: try transaction.changedBy($0.sequence, in: collection)) }
+            try open.map { judged in
+                PendingDocument(
+                    collection: collection.name, id: judged.row.id, since: try transaction.changedBy(judged.row.sequence, in: collection),
+                    rejectedBy: judged.rejectedBy)
+            }
         }
     }
 
@@ -89,14 +120,21 @@ extension Replicator {
         return stride(from: 0, to: ids.count, by: page).map { Array(ids[$0..<min($0 + page, ids.count)]) }
     }
 
-    /// Whether a document is one of those of ``forEachPending(_:)``. One look-up, however many are waiting.
+    /// Whether a document is one of those of ``forEachPending(_:)`` and is not rejected by the push filter. One look-up, however many are waiting.
     ///
     /// - Throws: ``StoreError``.
     public nonisolated func isPending(_ id: DocumentID, in name: CollectionName) async throws -> Bool {
+        try await pendingDocument(id, in: name).map { $0.rejectedBy == nil } ?? false
+    }
+
+    /// The document of ``forEachPending(_:)`` with this id, without its time; nil if it is none of them.
+    ///
+    /// - Throws: ``StoreError``.
+    package nonisolated func pendingDocument(_ id: DocumentID, in name: CollectionName) async throws -> PendingDocument? {
         let database = configuration.database
         guard configuration.type.pushes, let wanted = configuration.collections.first(where: { $0.collection == name }),
             let collection = database.collection(name), wanted.documentIDs?.contains(id) ?? true
-        else { return false }
+        else { return nil }
         let checkpoint = configuration.checkpointID(of: wanted, privateUUID: database.privateUUID)
         let key = configuration.remoteKey
         var row = try await database.read { transaction -> ChangeRow? in
@@ -107,31 +145,37 @@ extension Replicator {
             ).first
         }
         if row == nil { row = try await outdated(id, wanted, collection) }
-        return await !remainingToPush(row.map { [$0] } ?? [], wanted).isEmpty
+        let open = await remainingToPush(row.map { [$0] } ?? [], wanted)
+        return open.first.map { PendingDocument(collection: name, id: id, since: nil, rejectedBy: $0.rejectedBy) }
     }
 
-    /// Of rows newer than the checkpoint, those that are not known to be at the remote, unless the push filter rejects them. A document on which the
+    private struct JudgedRow: Sendable {
+        var row: ChangeRow
+        var rejectedBy: String?
+    }
+
+    /// Of rows newer than the checkpoint, those that are not known to be at the remote, with what the push filter says. A document on which the
     /// filter or the transform failed is still to be pushed: nothing has decided that it should stay.
-    private nonisolated func remainingToPush(_ rows: [ChangeRow], _ wanted: CollectionReplication) async -> [ChangeRow] {
+    private nonisolated func remainingToPush(_ rows: [ChangeRow], _ wanted: CollectionReplication) async -> [JudgedRow] {
         let open = rows.filter { $0.remoteRevision != $0.revision }
-        guard let filter = wanted.pushFilter, !open.isEmpty else { return open }
+        guard let filter = wanted.pushFilter, !open.isEmpty else { return open.map { JudgedRow(row: $0) } }
         let context = PolicyContext(
             database: configuration.database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
             remote: configuration.shownTarget)
         let verdicts = await filter.verdicts(
             open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? []) }, context)
-        return zip(open, verdicts).filter { $0.1 != .reject }.map(\.0)
+        return zip(open, verdicts).map { JudgedRow(row: $0, rejectedBy: $1 == .reject ? filter.pluginName : nil) }
     }
 
-    /// The result of ``forEachPending(_:)`` as one array.
+    /// The result of ``forEachPending(_:)`` as one array, without what the push filter rejects.
     public nonisolated func pendingDocumentIDs() async throws -> [(CollectionName, DocumentID)] {
         var pending: [(CollectionName, DocumentID)] = []
-        try await forEachPending { pending += $0.map { ($0.collection, $0.id) } }
+        try await forEachPending { page in pending += page.filter { $0.rejectedBy == nil }.map { ($0.collection, $0.id) } }
         return pending
     }
 
-    /// How many sequences are newer than what has been pushed, or were rejected by a version of the filter no longer in force. Cheap enough for every
-    /// status query. Includes tombstones, and documents that a filter will keep back.
+    /// How many sequences are newer than what has been pushed, or were rejected by a version of the filter no longer in force: those of
+    /// ``forEachPending(_:)``. Cheap enough for every status query, because no filter is asked.
     public nonisolated func pendingEstimate() async throws -> Pending { try await pendingEstimate(rows: Self.pendingRows) }
 
     /// - Parameter rows: maximum number of rows examined per collection.

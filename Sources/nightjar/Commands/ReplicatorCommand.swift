@@ -24,8 +24,8 @@ struct ReplicatorCommand: AsyncParsableCommand {
             or could not be exchanged at the moment. suspend: ends the connection and makes none \
             until resume, start, a reload that changes the replicator's own settings, or the agent's next start. pending: documents that wait to be pushed (direction push), \
             with the reason where the peer could not take them: those after the checkpoint that the remote is not known to have, and those that a push \
-            filter rejected which has changed since. Not what the push \
-            filter rejects, or what the checkpoint has passed as held or refused. Behind them those that came and could not be pulled at the moment \
+            filter rejected which has changed since. No connection has asked the push filter about them; those that it would reject now are listed, \
+            with that reason, as PENDING of nightjar status counts them. Not what the checkpoint has passed as rejected, held or refused. Behind them those that came and could not be pulled at the moment \
             (direction pull), with the reason; PENDING of nightjar status counts what is to be pushed only, and nobody can list what was not asked for yet. With ID: whether that one waits. held: documents \
             whose filter failed, that are too large, or with a blob that cannot be taken or given. refused: documents that the peer refused; each new connection offers them again, one that \
             stands does after a minute, then less and less often, up to an hour apart, and retry-refused does it now (their former names, rejected and retry-rejected, still work); one that shows until was refused because its version is in the future, and is offered again at that time. What a filter here said no to \
