@@ -273,6 +273,22 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a changed data folder is for the next start: the reload finds the agent where it runs, and other commands say where that is")
+    func changedDataFolder() async throws {
+        let agent = try await agent(text())
+        let moved = text(filter: "max_connections: 98").replacing("data: data", with: "data: elsewhere")
+        let reloaded = try await agent.reload(moved)
+        #expect(reloaded.status == 0 && reloaded.output.contains("data: at the next start"), "\(reloaded)")
+        let lost = try await agent.command("status")
+        #expect(lost.status == 1 && lost.errors.contains("data in the file has changed since") && lost.errors.contains("--data "), "\(lost)")
+        #expect(lost.errors.contains("/data"), "\(lost)")
+        let named = try await agent.command("reload", "--data", agent.folder.path("data"))
+        #expect(named.status == 0, "\(named)")
+        let wrong = try await agent.command("reload", "--data", agent.folder.path("nowhere"))
+        #expect(wrong.status == 1 && wrong.errors.contains("no agent runs here"), "\(wrong)")
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("reloads by signal and by request follow each other")
     func queued() async throws {
         let agent = try await agent(text())

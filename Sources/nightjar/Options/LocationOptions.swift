@@ -57,6 +57,13 @@ struct LocationOptions: ParsableArguments, Sendable {
     /// The running agent.
     func agent() throws -> AgentClient { try AgentClient.require(try place(), group: MultiThreadedEventLoopGroup.singleton) }
 
+    /// The running agent, also where it runs on another data folder than its file says now.
+    func agentAnywhere() throws -> AgentClient {
+        let group = MultiThreadedEventLoopGroup.singleton
+        // A folder that is named is meant.
+        return try data == nil ? AgentClient.requireAnywhere(try place(), group: group) : agent()
+    }
+
     /// Runs with the documents of a collection, and releases a folder's lock afterwards.
     func withDocuments<T>(
         of name: String, absence: DocumentPlace.Absence = .fails, _ work: (DocumentPlace) async throws -> T

@@ -28,11 +28,29 @@ struct AgentClient: Sendable {
         if let client { return client }
         let data = settings.data.value
         let advice =
-            if let file = settings.file {
-                "With --config \(file) the data folder is \(data), and commands use the socket in it, not the admin port. Start the agent (systemctl start nightjar, "
-                    + "or nightjar run --config \(file)); if it runs on another data folder, name that with --data"
-            } else { "Name the agent's data folder with --data, or its configuration with --config" }
+            if let file = settings.file { self.advice(file: file, data: data) } else { "Name the agent's data folder with --data, or its configuration with --config" }
         throw AgentError(.failed, "no agent runs here: \(AdminServer.socketPath(data: data)): \(why). \(advice)")
+    }
+
+    /// The agent that was started with the configuration's file, where it runs on another data folder than the file says now.
+    ///
+    /// - Throws: ``AgentError`` as ``require(_:group:)``, if there is none, or more than one.
+    static func requireAnywhere(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient {
+        if let client = try find(settings, group: group) { return client }
+        let folders = settings.file.map { RunningAgents.folders(config: $0) } ?? []
+        guard folders.count == 1, let folder = folders.first else { return try require(settings, group: group) }
+        return AgentClient(socket: AdminServer.socketPath(data: folder), group: group)
+    }
+
+    private static func advice(file: String, data: String) -> String {
+        let place = "With --config \(file) the data folder is \(data), and commands use the socket in it, not the admin port. "
+        let folders = RunningAgents.folders(config: file)
+        guard folders.isEmpty else {
+            return place + "An agent that was started with this file runs on another data folder, because data in the file has changed since, or --data was given: "
+                + "name that folder: \(folders.map { "--data \($0)" }.joined(separator: " or "))"
+        }
+        return place + "Start the agent (systemctl start nightjar, or nightjar run --config \(file)); if it runs on another data folder, as when data in the file "
+            + "has changed since it started, name that with --data"
     }
 
     private static func presence(
