@@ -22,6 +22,9 @@ struct ListenerSteeringTests {
         let stopped = try await agent.command("listener", "one", "stop")
         #expect(stopped.status == 0 && stopped.output == "one: stopped\n", "\(stopped)")
         try await edge.waits("offline") { $0["activity"]?.asString == "offline" && $0["error"]?.isNull == false }
+        // Its peers are told why, with the code after which they try again by themselves.
+        let told = try await edge.process.line(containing: "stopped by an operator", in: .errors)
+        #expect(told.contains("4001") && !told.contains("restarting"), "\(told)")
         let listener = try await agent.listener("one")
         #expect(listener["activity"]?.asString == "stopped" && listener["urls"]?.asArray?.isEmpty == true)
         #expect(try await agent.metrics().contains("nightjar_listener_up{listener=\"one\"} 0\n"))

@@ -123,7 +123,7 @@ extension Agent {
         defer { reloads.leave() }
         let listener = try listener(name)
         if case .stopped = listener.binding.condition { return }
-        await listener.stop(code: 4001)
+        await listener.stop(code: 4001, reason: "the listener was stopped by an operator, come back later")
         listener.binding.markStopped()
         listener.logger.notice("stopped by an operator")
     }

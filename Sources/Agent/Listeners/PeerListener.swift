@@ -200,10 +200,10 @@ package final class PeerListener: ListenerDelegate {
         reviews.start(self)
     }
 
-    /// Stops permanently (1001) or asks peers to come back (4001); they learn which from the WebSocket close code.
-    package func stop(code: UInt16) async {
+    /// Stops permanently (1001) or asks peers to come back (4001); they learn which from the close code, and why (nil: what is usual with the code).
+    package func stop(code: UInt16, reason: String? = nil) async {
         await stopAccepting()
-        await endConnections(code: code)
+        await endConnections(code: code, reason: reason)
     }
 
     /// Stops accepting peers: another listener may bind the port when this returns. An endpoint stays occupied until its connections have ended.
@@ -223,8 +223,8 @@ package final class PeerListener: ListenerDelegate {
     /// After ``stopAccepting()``: returns when all connections have ended, at the latest when unresponsive peers have had their time.
     ///
     /// - Parameter sessionsFirst: sessions end at once, and only their sockets wait for the peers.
-    func endConnections(code: UInt16, sessionsFirst: Bool = false) async {
-        let reason = code == 4001 ? "restarting, come back later" : "the listener stops"
+    func endConnections(code: UInt16, reason: String? = nil, sessionsFirst: Bool = false) async {
+        let reason = reason ?? (code == 4001 ? "restarting, come back later" : "the listener stops")
         if sessionsFirst { await endSessions(code, reason) }
         let bound = socket.withLock { $0 }
         await bound?.stop(code: code, reason: reason)

@@ -59,8 +59,8 @@ extension Explanation {
         Explanation("websocket/1013", "The peer is short of memory, or has too many connections.", "It is retried. Raise limits: { memory } there."),
         Explanation(
             "websocket/4001",
-            "The peer closed the connection and asks us to come back later: it is stopping or reloading, the login or session is no longer valid there or somebody "
-                + "disconnected it, its memory for peers is used up, or something there failed.",
+            "The peer closed the connection and asks us to come back later: it is stopping or reloading, an operator stopped its listener, the login or "
+                + "session is no longer valid there or somebody disconnected it, its memory for peers is used up, or something there failed.",
             "It is retried, with a new login. The message quotes the peer; if it stays, check the peer's log and health."),
         Explanation(
             "websocket/4002", "The peer ended the replication for good, because of an error that a retry does not fix.", "The message quotes the peer; check its log."),
