@@ -295,6 +295,7 @@ struct LostDatabaseTests {
         let health = try await agent.admin.get("/health")
         #expect(health.status == 503, "\(health)")
         let entries = try health.json["attention"]?.asArray?.filter { $0["kind"] == "database_unreadable" } ?? []
+        #expect(entries.allSatisfy { $0["remedy"]?.asString?.isEmpty == false }, "\(health)")
         return entries.compactMap { $0["text"]?.asString }.joined(separator: "\n")
     }
 }

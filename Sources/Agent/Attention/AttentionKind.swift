@@ -87,7 +87,7 @@ struct Attention: Sendable {
     var since: Int64?
     /// What is wrong.
     var text: String
-    /// What to do.
+    /// What to do; never empty.
     var remedy: String
 
     init(_ kind: AttentionKind, _ subject: String, since: Int64? = nil, _ text: String, remedy: String) {
@@ -95,7 +95,7 @@ struct Attention: Sendable {
         self.subject = subject
         self.since = since
         self.text = text
-        self.remedy = remedy
+        self.remedy = remedy.isEmpty ? "nightjar explain \(kind.rawValue) says what can be done" : remedy
     }
 
     /// Whether it is about a part as a whole, or about something within it, such as `replicator hub, blobs`.
@@ -107,5 +107,5 @@ struct Attention: Sendable {
     var sentence: String { "\(subject): \(what)" }
 
     /// Without the subject.
-    var what: String { remedy.isEmpty ? text : "\(text); \(remedy)" }
+    var what: String { "\(text); \(remedy)" }
 }

@@ -6,13 +6,15 @@ import Encodings
 extension Agent {
     nonisolated func attention(of database: Database) async -> [Attention] {
         let subject = "database \(database.name)"
+        let fileRemedy = "look at the disk (dmesg, smartctl); nightjar doctor says how much of the file can be read; what is lost comes back from a backup "
+            + "(nightjar restore), with the agent stopped"
         var list: [Attention] = []
         do { _ = try await database.read { try $0.lastSequence(database.collections[0]) } } catch {
-            list.append(Attention(.databaseUnreadable, subject, "\(error)", remedy: ""))
+            list.append(Attention(.databaseUnreadable, subject, "\(error)", remedy: fileRemedy))
         }
         list += fullness(of: database)
         if let problem = database.fileProblem() {
-            list.append(Attention(.databaseUnreadable, subject, "\(problem)", remedy: ""))
+            list.append(Attention(.databaseUnreadable, subject, "\(problem)", remedy: fileRemedy))
         } else if let problem = database.blobFolderProblem() {
             list.append(
                 Attention(
