@@ -64,6 +64,21 @@ struct ExpansionTests {
         #expect(problems("data: ${credential:x}", environment: ["CREDENTIALS_DIRECTORY": "relative"]).count == 1)
     }
 
+    @Test func aMissingFileIsNamedWithItsPathAndWhatToDo() throws {
+        let folder = try TemporaryFolder()
+        let relative = problems("data: ${file:token.secret}", folder: folder.path)
+        #expect(
+            relative.map(\.message) == [
+                "\"${file:token.secret}\" (\(folder.path)/token.secret) cannot be read: No such file or directory; create the file, or correct the path, "
+                    + "which counts from the configuration's folder"
+            ])
+        let absolute = problems("data: ${file:/nonexistent/token.secret}", folder: folder.path)
+        #expect(
+            absolute.map(\.message) == [
+                "\"${file:/nonexistent/token.secret}\" cannot be read: No such file or directory; create the file, or correct the path"
+            ])
+    }
+
     @Test func filesAreBoundedAndMustBeText() throws {
         let folder = try TemporaryFolder()
         try folder.write([UInt8](repeating: 0x61, count: 65_536), to: "full")

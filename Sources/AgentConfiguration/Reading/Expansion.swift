@@ -151,15 +151,29 @@ struct Expansion {
     private func content(of path: String, _ name: String) -> Result<[UInt8], Failure> {
         let shown = ValueQuoting.quoted("${\(name)}")
         guard !path.isEmpty, !path.utf8.contains(0) else { return .failure(Failure(message: "\(shown) names no file")) }
+        let resolved = Paths.resolve(path, in: folder)
         do {
-            var bytes = try SmallFile.read(Paths.resolve(path, in: folder), limit: Limits.expansionBytes, regularOnly: true)
+            var bytes = try SmallFile.read(resolved, limit: Limits.expansionBytes, regularOnly: true)
             if bytes.last == UInt8(ascii: "\n") {
                 bytes.removeLast()
                 if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
             }
             return checked(bytes, shown)
         } catch {
-            return .failure(Failure(message: "\(shown) cannot be read: \(error.text(limit: Limits.expansionBytes))"))
+            let place = resolved == path && name.hasPrefix("file:") ? "" : " (\(resolved))"
+            return .failure(Failure(message: "\(shown)\(place) cannot be read: \(error.text(limit: Limits.expansionBytes)); \(Self.advice(error, path, name))"))
+        }
+    }
+
+    /// What to do about a file that cannot be read.
+    private static func advice(_ error: SmallFile.Failure, _ path: String, _ name: String) -> String {
+        guard name.hasPrefix("file:") else { return "correct the unit's LoadCredential= or the credential's name, and restart the agent's service" }
+        switch error {
+        case .system(ENOENT), .system(ENOTDIR):
+            return "create the file, or correct the path" + (path.hasPrefix("/") ? "" : ", which counts from the configuration's folder")
+        case .system(EACCES), .system(EPERM): return "let this user read it (chown, chmod 600; its folders need x)"
+        case .system: return "look at that file and its disk"
+        case .notRegular, .tooLarge, .silent: return "name a regular file of at most \(Limits.expansionBytes) bytes"
         }
     }
 
