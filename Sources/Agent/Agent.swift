@@ -45,7 +45,7 @@ package actor Agent {
         var fleetStore: FleetStore?
         var fleet: FleetService?
         var conflictPolicies: [String: ConflictPolicy] = [:]
-        /// By the database's name: the sync function that may refuse local writes.
+        /// By the database's name: the sync function that may reject local writes.
         var validations: [String: any SyncFunction] = [:]
         var isReady = false
         /// Why the last reload was refused, and since when; nil if it succeeded.

@@ -81,6 +81,7 @@ struct ChannelTests {
         let databases = try await hub.status()["databases"]?.asArray
         #expect(databases?.first { $0["name"] == "main" }?["unrouted"]?.asInt64 == 1)
         let told = try await hub.status()["attention"]?.asArray?.first { $0["kind"] == "documents_unrouted" }
+        #expect(told?["text"]?.asString?.contains("because sync failed or rejected them") == true, "\(told?.text ?? "nothing")")
         // Where sync rejects a document, no other plugin helps.
         #expect(told?["remedy"]?.asString?.contains("if it rejected documents, change or remove them (nightjar doc rm)") == true, "\(told?.text ?? "nothing")")
         let list = try await hub.command("doc", "unrouted", "main", "--json")

@@ -52,7 +52,7 @@ extension Agent {
             let places = statistics.filter { $0.unrouted > 0 }.map { $0.name == .default ? database.name : "\(database.name).\($0.name)" }
             list.append(
                 Attention(
-                    .documentsUnrouted, subject, "\(Plural.count(unrouted, "document")) in no channel because sync failed or refused: no user gets them",
+                    .documentsUnrouted, subject, "\(Plural.count(unrouted, "document")) in no channel because sync failed or rejected them: no user gets them",
                     remedy: "\(places.map { "nightjar doc unrouted \($0)" }.joined(separator: ", ")) says which and why: if sync failed, fix the plugin; if it "
                         + "rejected documents, change or remove them (nightjar doc rm)"))
         }

@@ -49,7 +49,7 @@ struct Resync: Sendable {
 
     /// For the log and the audit log.
     var summary: String {
-        "looked at \(Plural.count(sum(\.looked), "document")), \(sum(\.changed)) changed, \(sum(\.refused)) refused, \(sum(\.failed)) failed"
+        "looked at \(Plural.count(sum(\.looked), "document")), \(sum(\.changed)) changed, \(sum(\.refused)) rejected, \(sum(\.failed)) failed"
     }
 
     /// For a status, which many people see and which goes into support bundles: without documents.
@@ -59,6 +59,8 @@ struct Resync: Sendable {
     var json: JSONValue {
         guard case .object(var object) = figuresJSON else { return .null }
         object["changed_documents"] = list(\.changedFirst)
+        object["rejected_documents"] = list(\.refusedFirst)
+        // Its former name.
         object["refused_documents"] = list(\.refusedFirst)
         object["failed_documents"] = list(\.failedFirst)
         return .object(object)
@@ -72,7 +74,8 @@ struct Resync: Sendable {
             "error": JSONOutput.text(error), "restarts": JSONOutput.number(restarts),
             // For the collections that it has reached.
             "total": JSONOutput.number(sum(\.total)), "looked_at": JSONOutput.number(sum(\.looked)), "changed": JSONOutput.number(sum(\.changed)),
-            "refused": JSONOutput.number(sum(\.refused)), "failed": JSONOutput.number(sum(\.failed)),
+            // "refused" is the former name of "rejected".
+            "rejected": JSONOutput.number(sum(\.refused)), "refused": JSONOutput.number(sum(\.refused)), "failed": JSONOutput.number(sum(\.failed)),
         ]
     }
 

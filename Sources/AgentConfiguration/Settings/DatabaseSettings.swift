@@ -40,7 +40,7 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
             "conflict_resolver", optional: \.conflictResolver, .resolver,
             "Plugin that decides conflicts. Absent: the default rule of the peer's version of Couchbase Lite (see examples/guides/conflicts.md)."),
         Key("validate", optional: \.validate, .judge,
-            "Plugin whose sync function may refuse what is written here: through the admin API, doc put and rm, and import. Absent: everything is accepted."),
+            "Plugin whose sync function may reject what is written here: through the admin API, doc put and rm, and import. Absent: everything is accepted."),
         Key(
             "unusual_keys", \.unusualKeys, .boolean,
             "Whether documents may have empty keys and keys with NUL. Couchbase Lite cannot store them, so by default they are refused."),

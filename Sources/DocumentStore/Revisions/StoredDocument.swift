@@ -85,7 +85,7 @@ public struct CollectionStatistics: Sendable, Equatable {
     public var conflictsPending: Int
     /// Excluded documents that wait until the cause is fixed.
     public var held: Int
-    /// Excluded documents that a filter or a peer refused.
+    /// Excluded documents that a filter rejected or a peer refused.
     public var rejected: Int
     /// Documents that a sync function could not assign to channels, see ``DocumentRoute/error``.
     public var unrouted = 0

@@ -248,7 +248,7 @@ struct InsertionMachine {
             batches.leave(each.revision.id, each.revision.bytes)
             let end: Insertion.End =
                 switch each.cause {
-                case .rejected: .rejected(reason: "a filter refused the document", isListed: isListed)
+                case .rejected: .rejected(reason: "a filter rejected the document", isListed: isListed)
                 case .failure(let failure): .undecided(failure, isListed: isListed)
                 case .blob(let error): isListed ? .held(error, .blob) : .refused(error)
                 case .size(let error): isListed ? .held(error, .size) : .refused(error)

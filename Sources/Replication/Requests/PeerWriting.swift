@@ -251,7 +251,7 @@ package struct PeerWriting: Sendable {
                 step.revision.replaceBody(body)
                 passed.append(step)
             case .reject:
-                outcomes[step.index] = .refused(ReplicationError(domain: .http, code: 403, message: "a filter refused the document"))
+                outcomes[step.index] = .refused(ReplicationError(domain: .http, code: 403, message: "a filter rejected the document"))
             case .failed(let failure): outcomes[step.index] = .refused(Self.held(failure))
             }
         }

@@ -12,7 +12,7 @@ struct ResyncCommand: AsyncParsableCommand {
             Here the current version is asked about the current revision of each document and tombstone, as about what is written on this machine: the \
             require_ functions pass, and old_doc is nil. What enters a user's channels is offered to it, what leaves them is taken away.
 
-            What the function rejects (REFUSED) is in no channel afterwards: nightjar doc unrouted lists it. Where it fails (FAILED), documents keep the \
+            What the function rejects (REJECTED) is in no channel afterwards: nightjar doc unrouted lists it. Where it fails (FAILED), documents keep the \
             channels they have, and the exit status is 1: fix the plugin and resync again.
 
             The agent does the work, a few documents at a time, and continues if this command is interrupted; nightjar status shows how far it has come. Where \
@@ -70,11 +70,11 @@ struct ResyncCommand: AsyncParsableCommand {
             if more > 0 { Output.line("\(word)  and \(more) more") }
         }
         list("changed", dryRun ? "WOULD CHANGE" : "CHANGED")
-        list("refused", "REFUSED")
+        list("rejected", "REJECTED")
         list("failed", "FAILED")
         func count(_ key: String) -> Int64 { resync[key]?.asInt64 ?? 0 }
         Output.line(
             "looked at \(Plural.count(count("looked_at"), "document")): \(count("changed")) \(dryRun ? "would change" : "changed"), "
-                + "\(count("refused")) refused, \(count("failed")) failed")
+                + "\(count("rejected")) rejected, \(count("failed")) failed")
     }
 }

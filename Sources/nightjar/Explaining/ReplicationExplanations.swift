@@ -8,7 +8,7 @@ extension Explanation {
         Explanation("http/400", "The peer does not understand what was sent, or the document cannot be stored there.", "The message quotes the peer. For a document: "
             + "change it."),
         Explanation("http/401", "The login is wrong or missing.", "Check the authenticator: name, password, token or session, and whether the account still exists."),
-        Explanation("http/403", "The login is correct but may not do this; or a filter or sync function refused the document.", "Have the peer's operator give the "
+        Explanation("http/403", "The login is correct but may not do this; or a filter or sync function rejected the document.", "Have the peer's operator give the "
             + "account access; for a document, nightjar replicator NAME refused has the reason."),
         Explanation("http/404", "The peer has no such database, document or blob.", "Check the database's name at the end of target, and whether the peer has it."),
         Explanation("http/405", "The server does not support this method here.", "Check target: it is another kind of server."),

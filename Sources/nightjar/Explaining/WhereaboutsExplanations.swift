@@ -78,7 +78,7 @@ extension Explanation {
             "in_conflict", "The document was edited on both sides, and the conflict waits for a decision.",
             "Fix the resolver, or decide by hand: nightjar conflicts list, nightjar conflicts resolve."),
         Explanation(
-            "unrouted", "The sync function of a listener failed on the document or refused it, or has not reached it yet: it is in no channel, and no user gets it.",
+            "unrouted", "The sync function of a listener failed on the document or rejected it, or has not reached it yet: it is in no channel, and no user gets it.",
             "Fix the plugin; the document is retried by itself. nightjar doc unrouted DB lists all such documents, nightjar plugin retry retries them now."),
         Explanation(
             "not_in_channels", "The document is in none of the channels that the peer gets.",

@@ -59,7 +59,7 @@ enum StatusText {
         guard let resync = database["resync"], resync["state"]?.asString == "running" else { return "" }
         return "\(string(database["name"])): \(resync["dry_run"]?.asBool == true ? "resync --dry-run" : "resync") under way: "
             + "\(string(resync["looked_at"])) of \(string(resync["total"])) looked at, \(string(resync["changed"])) changed, "
-            + "\(string(resync["refused"])) refused, \(string(resync["failed"])) failed\n"
+            + "\(string(resync["rejected"])) rejected, \(string(resync["failed"])) failed\n"
     }
 
     /// The space that a database takes on disk, followed by `+` while its blobs are still being counted.
