@@ -40,6 +40,22 @@ import Testing
         #expect(outcome.status == 1 && outcome.errors.contains("line 1: ") && outcome.errors.contains(words), "\(outcome)")
     }
 
+    @Test("a file that is not JSON Lines is told as such: its first line is quoted, once, and few are named", arguments: Place.allCases)
+    func otherFormat(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let long = String(repeating: "é", count: 70)
+        for (text, quoted) in [("[\n" + String(repeating: "  5,\r\n", count: 50) + "]\n", "\"[\""), ("\(long)\nb\nc\nd\ne\n", "\"\(long.prefix(60))…\"")] {
+            let outcome = try await documents.run("import", "main", input: .text(text))
+            #expect(outcome.status == 1 && outcome.output.hasPrefix("0 saved"), "\(outcome)")
+            #expect(outcome.errors.contains("the line is \(quoted); expected are JSON Lines: one JSON object in each line"), "\(outcome)")
+            #expect(outcome.errors.split(separator: "expected are JSON Lines").count == 2, "\(outcome)")
+            #expect(outcome.errors.contains("line 3: ") && !outcome.errors.contains("line 4: ") && outcome.errors.contains("lines more"), "\(outcome)")
+        }
+        // After an object, each line that is none is named.
+        let mixed = try await documents.run("import", "main", input: .text("{\"_id\":\"a\"}\n1\n2\n3\n4\n5\n"))
+        #expect(mixed.output.hasPrefix("1 saved") && mixed.errors.contains("line 6: ") && !mixed.errors.contains("JSON Lines"), "\(mixed)")
+    }
+
     @Test("input without a document does not create a database, and one document after wrong lines does")
     func nothingToStore() async throws {
         let documents = try await Documents.at(.folder)
@@ -177,7 +193,7 @@ import Testing
 
     @Test(arguments: Place.allCases) func linesThatAreNotNamedAreCounted(_ place: Place) async throws {
         let documents = try await Documents.at(place)
-        let outcome = try await documents.run("import", "main", input: .text(String(repeating: "no json\n", count: 25)))
+        let outcome = try await documents.run("import", "main", input: .text(String(repeating: "{\"_id\":5}\n", count: 25)))
         #expect(outcome.status == 1 && outcome.errors.contains("line 20: ") && !outcome.errors.contains("line 21: "), "\(outcome)")
         #expect(outcome.errors.contains("and 5 lines more"), "\(outcome)")
     }

@@ -100,6 +100,7 @@ extension DocumentAccess {
             do {
                 guard let text = try Self.text(of: line, number: counts.lines) else { continue }
                 let parts = try parts(text, isImported: true, now: now)
+                counts.hasObject = true
                 let id = try Self.id(of: parts, text, counts)
                 try check(parts, id, options, isPeers: parts.revision != nil)
                 if !withoutBlobs, let database = absent.databaseWithoutBlobs, let missing = blobs(of: parts).first {
@@ -108,7 +109,7 @@ extension DocumentAccess {
                 if let refusal = await judge?(.init(id: id, isDeleted: parts.isDeleted, body: parts.body), parts.collection) { throw refusal }
                 return true
             } catch {
-                counts.fail(error)
+                counts.fail(error, of: line)
             }
         }
         return false

@@ -21,6 +21,13 @@ extension DocumentAccess {
 
         /// `import_problems`: how many of the lines that were not stored are named.
         static let problemsKept = 20
+        /// `import_others_named`: how many lines are named that are no objects, before the first one that is.
+        static let othersNamed = 3
+        /// `import_quoted`: characters of the first such line that are quoted.
+        static let quotedCharacters = 60
+        /// A line was a JSON object, whether or not it could be stored.
+        var hasObject = false
+        private var othersThanObjects = 0
 
         /// Distinguishes this import's lines from those of other imports; nil if nothing does.
         let source: String?
@@ -39,11 +46,29 @@ extension DocumentAccess {
             if problems.count < Self.problemsKept { problems.append("line \(line): \(message)") }
         }
 
-        /// Counts the line that was read last as failed.
-        mutating func fail(_ error: any Error) {
+        /// Counts the line that was read last as failed. As long as no line was an object, the input is probably not JSON Lines, and naming all its
+        /// lines would not help.
+        mutating func fail(_ error: any Error, of line: ImportedLine) {
             failed += 1
             // Keep the import's line number, not the one within the line's text.
-            note(lines, "\(error)".with("line 1, column", replacedBy: "column"))
+            let message = "\(error)".with("line 1, column", replacedBy: "column")
+            guard !hasObject, case .text(let text) = line else { return note(lines, message) }
+            if case .object? = try? JSONValue(parsing: text) {
+                hasObject = true
+                return note(lines, message)
+            }
+            othersThanObjects += 1
+            if othersThanObjects == 1 {
+                note(lines, "\(message); the line is \(Self.quoted(text)); expected are JSON Lines: one JSON object in each line")
+            } else if othersThanObjects <= Self.othersNamed {
+                note(lines, message)
+            }
+        }
+
+        private static func quoted(_ text: [UInt8]) -> String {
+            let whole = String(decoding: text.last == UInt8(ascii: "\r") ? text.dropLast() : text[...], as: UTF8.self).unicodeScalars
+            let shown = String(String.UnicodeScalarView(whole.prefix(quotedCharacters)))
+            return JSONString.quoted(shown.unicodeScalars.count < whole.count ? shown + "…" : shown, forTerminals: true)
         }
     }
 
@@ -120,13 +145,14 @@ extension DocumentAccess {
             guard let line = try Self.text(of: line, number: counts.lines) else { return nil }
             let parts = try parts(line, isImported: true)
             let access = try place(of: parts.collection, batches)
+            counts.hasObject = true
             let id = try Self.id(of: parts, line, counts)
             return (
                 access,
                 ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body, expiry: parts.expiry)
             )
         } catch {
-            counts.fail(error)
+            counts.fail(error, of: line)
             return nil
         }
     }
