@@ -39,6 +39,21 @@ import Testing
         #expect(uses.count { $0 == "replicator hub conflict_resolver" } == 2, "\(uses)")
         let list = try await agent.command("plugin", "list")
         #expect(list.output.contains("replicator hub conflict_resolver") && !list.output.contains("times)"), "\(list)")
+        // The use that decides waiting conflicts is no other place.
+        #expect(!list.output.contains("pending conflicts"), "\(list)")
+        #expect(list.output.split(separator: "replicator hub conflict_resolver").count == 2, "\(list)")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test func aListenersSyncFunctionIsNamedOnce() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/route.lua", "return { sync = function(doc) channel('all') end }\n")
+        let agent = try await AgentProcess.start(
+            Configuration.plain.replacing("disable_tls: true", with: "disable_tls: true, sync: route") + "plugins: plugins\n", in: folder)
+        let uses = try await agent.plugin("route")["used_by"]?.asArray ?? []
+        #expect(uses.contains { $0 == "listener edge sync of main" } && uses.contains { $0 == "listener edge sync" }, "\(uses)")
+        let list = try await agent.command("plugin", "list")
+        #expect(list.output.contains("listener edge sync") && !list.output.contains("sync of") && !list.output.contains("sync, "), "\(list)")
         #expect(try await agent.stop().status == 0)
     }
 

@@ -272,10 +272,17 @@ enum StatusText {
         return names.isEmpty ? "-" : TextTable.printable(names.joined(separator: ", "))
     }
 
-    /// Each place once, however many collections or hooks it is for; the HTTP feeds that name a filter are counted, each for as long as it lasts.
+    /// Where the configuration names the plugin. The agent also has uses of its own for it: one that keeps the channels of each database, and one that
+    /// decides conflicts that wait.
+    private static func place(_ name: String) -> String {
+        let setting = name.firstRange(of: " sync of ").map { String(name[..<$0.lowerBound]) + " sync" } ?? name
+        return setting.with(" pending conflicts conflict_resolver", replacedBy: " conflict_resolver")
+    }
+
+    /// Each place once, however many collections, databases or hooks it is for; the HTTP feeds that name a filter are counted, each for as long as it lasts.
     private static func places(_ value: JSONValue?) -> String {
         let names = value?.asArray?.compactMap(\.asString) ?? []
-        let counts = Dictionary(names.map { ($0, 1) }, uniquingKeysWith: +).sorted { $0.key < $1.key }
+        let counts = Dictionary(names.map { (place($0), 1) }, uniquingKeysWith: +).sorted { $0.key < $1.key }
         return list(.array(counts.map { .string($0.value == 1 || !$0.key.hasSuffix(" _changes") ? $0.key : "\($0.key) (\(Plural.count($0.value, "time")))") }))
     }
 
