@@ -35,6 +35,14 @@ struct ChangedFilterOfflineTests {
         let why = try await edge.command("doc", "why", "main", "low").output
         #expect(why.contains("push: pending: push filter gate rejected it in version") && why.contains("it is checked again"), "\(why)")
 
+        // What the filter would reject now is counted and listed alike, with the reason, until a connection has asked it.
+        try await edge.save("lower", "{\"level\":1}")
+        try await edge.waits("pending", is: 2)
+        let both = try await edge.command("replicator", "hub", "pending")
+        #expect(both.lines.count == 3 && both.output.contains("push filter gate would reject it now"), "\(both)")
+        let one = try await edge.command("replicator", "hub", "pending", "lower")
+        #expect(one.output.hasPrefix("lower: pending: push filter gate would reject it now"), "\(one)")
+
         let again = try await AgentProcess.start(try hub.folder.text("nightjar.yaml"), in: hub.folder)
         try await eventually("it arrives") { try await again.has("low") }
         try await edge.waits("pending", is: 0)

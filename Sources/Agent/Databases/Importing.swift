@@ -67,8 +67,8 @@ extension DocumentAccess {
 
         private static func quoted(_ text: [UInt8]) -> String {
             let whole = String(decoding: text.last == UInt8(ascii: "\r") ? text.dropLast() : text[...], as: UTF8.self).unicodeScalars
-            let shown = String(String.UnicodeScalarView(whole.prefix(quotedCharacters)))
-            return JSONString.quoted(shown.unicodeScalars.count < whole.count ? shown + "…" : shown, forTerminals: true)
+            let shown = whole.prefix(quotedCharacters)
+            return JSONString.quoted(String(shown) + (shown.endIndex == whole.endIndex ? "" : "…"), forTerminals: true)
         }
     }
 

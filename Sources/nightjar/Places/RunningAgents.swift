@@ -37,17 +37,17 @@ enum RunningAgents {
         let words = text("/proc/\(process)/cmdline").split(separator: "\0", omittingEmptySubsequences: false).map(String.init)
         guard words.dropFirst().first == "run" else { return false }
         let option = "--config"
-        let named =
+        let named: String? =
             words.firstIndex(of: option).flatMap { words.indices.contains($0 + 1) ? words[$0 + 1] : nil }
             ?? words.first { $0.hasPrefix("\(option)=") }.map { String($0.dropFirst(option.count + 1)) }
         guard let named, let wanted = identity(config) else { return false }
         let found = identity(named.hasPrefix("/") ? named : "/proc/\(process)/cwd/\(named)")
-        return found.map { $0 == wanted } ?? false
+        return found?.device == wanted.device && found?.number == wanted.number
     }
 
     private static func identity(_ path: String) -> (device: dev_t, number: ino_t)? {
         var information = stat()
-        return stat(path, &information) == 0 ? (information.st_dev, information.st_ino) : nil
+        return stat(path, &information) == 0 ? (device: information.st_dev, number: information.st_ino) : nil
     }
 
     /// Empty if it cannot be read.

@@ -184,7 +184,7 @@ enum StatusText {
             }
         }
         let legend = "PROGRESS to FAILED: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. "
-            + "Now: PENDING to be pushed, HELD because a filter failed, it is too large, or a blob cannot be taken or given, REFUSED by the peer.\n"
+            + "Now: PENDING to be pushed (also what the push filter would reject, until it is asked with the next connection), HELD because a filter failed, it is too large, or a blob cannot be taken or given, REFUSED by the peer.\n"
         return section(table, "no replicators") + (table.isEmpty ? "" : legend) + notes
     }
 
