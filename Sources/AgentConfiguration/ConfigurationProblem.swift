@@ -7,6 +7,9 @@ package struct ConfigurationProblem: Error, Sendable, Hashable, CustomStringConv
     /// Counted from 1, in characters; 0 if the problem concerns the whole file.
     package var column: Int
     package var message: String
+    /// It is about the environment of the process that read the file, which lacks a variable or systemd's credentials; in the agent's own
+    /// environment nothing may be wrong.
+    package var isOfEnvironment = false
 
     package init(file: String, line: Int, column: Int, message: String) {
         self.file = file

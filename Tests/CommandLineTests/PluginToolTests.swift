@@ -23,6 +23,39 @@ struct PluginToolTests {
         #expect(try folder.text("p/mine.lua") == "mine")
     }
 
+    @Test("commands that need no secret do without the unit's credentials and variables, and say where these are", arguments: [
+        ("${credential:hub}", "add LoadCredential=hub:PATH to the unit, if it is not there"),
+        ("${NIGHTJAR_TEST_ABSENT}", "the environment variable NIGHTJAR_TEST_ABSENT is not set"),
+    ])
+    func withoutSecrets(_ secret: String, _ words: String) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("p/all.lua", "return { push_filter = function(doc) return true end, resolve = function(c) return c.local_doc end }")
+        let text = """
+            data: data
+            plugins: p
+            databases: { main: {} }
+            replicators:
+              - { name: hub, database: main, target: "wss://hub.example/main", authenticator: { username: u, password: "\(secret)" } }
+
+            """
+        try folder.write("nightjar.yaml", text.replacing("\(secret)", with: "x"))
+        let config = folder.path("nightjar.yaml")
+        let made = try await NightjarExecutable.run("import", "main", "--config", config, input: .text("{\"_id\":\"a\"}\n"))
+        #expect(made.status == 0, "\(made)")
+        try folder.write("nightjar.yaml", text)
+        let elsewhere = "this shell is not the agent's unit and has not its environment: nightjar reload"
+        for arguments in [["plugin", "test"], ["plugin", "check"], ["conflicts", "list"], ["conflicts", "replay", "--plugin", folder.path("p/all.lua")]] {
+            let outcome = try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", config], folder: folder.path)
+            #expect(outcome.status == 0, "\(arguments) \(outcome)")
+            #expect(outcome.errors.contains("warning: ") && outcome.errors.contains(words) && outcome.errors.contains(elsewhere), "\(arguments) \(outcome)")
+        }
+        let check = try await NightjarExecutable.run("check", "--config", config)
+        #expect(check.status == 78 && check.errors.contains(words) && check.errors.contains(elsewhere), "\(check)")
+        try folder.write("nightjar.yaml", text + "bogus: 1\n")
+        let wrong = try await NightjarExecutable.run("conflicts", "list", "--config", config)
+        #expect(wrong.status == 78 && wrong.errors.contains("bogus"), "\(wrong)")
+    }
+
     @Test("plugin run does without what only the agent's environment has, and says so")
     func runWithoutSecrets() async throws {
         let folder = try TemporaryFolder()

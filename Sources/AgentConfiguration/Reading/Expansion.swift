@@ -86,7 +86,7 @@ struct Expansion {
                 // A value that consists only of a reference was meant as one, and may be quoted if it is well-formed.
                 let isReference = index == 0 && end == source.count - 1 && !failure.isMalformed
                 problems.report(
-                    at: position,
+                    at: position, isOfEnvironment: failure.isOfEnvironment,
                     isSecret && !isReference
                         ? "a ${…} in this secret cannot be expanded; write $${ for a literal ${, or the whole secret as ${VARIABLE}, "
                             + "${file:PATH} or ${credential:NAME}"
@@ -105,6 +105,8 @@ struct Expansion {
         var message: String
         /// It does not have the form of a reference.
         var isMalformed = false
+        /// This process's environment lacks it.
+        var isOfEnvironment = false
     }
 
     private func value(of name: String) -> Result<[UInt8], Failure> {
@@ -117,7 +119,7 @@ struct Expansion {
             return .failure(Failure(message: "\(shown) is neither ${VARIABLE} nor ${file:PATH} nor ${credential:NAME}; write $${ for a literal ${", isMalformed: true))
         }
         let value = variable(name)
-        guard let value else { return .failure(Failure(message: "the environment variable \(name) is not set")) }
+        guard let value else { return .failure(Failure(message: "the environment variable \(name) is not set", isOfEnvironment: true)) }
         guard value.count <= Limits.expansionBytes else {
             return .failure(Failure(message: "the environment variable \(name) is larger than \(Limits.expansionBytes) bytes"))
         }
@@ -143,7 +145,7 @@ struct Expansion {
             return .failure(
                 Failure(
                     message: "\(shown): systemd gave no credentials (CREDENTIALS_DIRECTORY is not set); "
-                        + "add LoadCredential=\(credential):PATH to the unit"))
+                        + "add LoadCredential=\(credential):PATH to the unit, if it is not there", isOfEnvironment: true))
         }
         return content(of: Paths.resolve(credential, in: folder), name)
     }

@@ -14,9 +14,11 @@ struct ProblemList: Sendable {
     var count: Int { problems.count + omitted }
 
     /// The message is only evaluated if it will be stored.
-    mutating func report(at position: SourcePosition, _ message: @autoclosure () -> String) {
+    mutating func report(at position: SourcePosition, isOfEnvironment: Bool = false, _ message: @autoclosure () -> String) {
         guard problems.count < Limits.problems else { omitted += 1; return }
-        problems.append(ConfigurationProblem(at: position, hidingExpansions(message())))
+        var problem = ConfigurationProblem(at: position, hidingExpansions(message()))
+        problem.isOfEnvironment = isOfEnvironment
+        problems.append(problem)
     }
 
     mutating func noteExpansion(_ text: String, of source: String) { expansions[text] = source }

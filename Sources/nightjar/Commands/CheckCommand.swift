@@ -16,7 +16,8 @@ struct CheckCommand: AsyncParsableCommand {
         var problems: [String] = []
         var advice: [String] = []
         var plugins: [String] = []
-        let (settings, found) = location.examine()
+        let examined = location.examine()
+        let (settings, found) = (examined.settings, examined.problems?.seenFromAShell)
         do {
             if let settings {
                 let report = try await ConfigurationCheck.run(settings, .system, found: found)

@@ -177,7 +177,7 @@ struct ConflictsCommand: AsyncParsableCommand {
     static func with(
         _ location: LocationOptions, _ db: String?, _ work: (ConflictSource, ConflictSource.Scope, AgentSettings) async throws -> Void
     ) async throws {
-        let settings = try location.settings()
+        let settings = try location.settingsWithoutSecrets()
         let scope = try ConflictSource.Scope(db)
         let source = try await ConflictSource.find(scope, settings: settings, group: MultiThreadedEventLoopGroup.singleton)
         defer { source.close() }

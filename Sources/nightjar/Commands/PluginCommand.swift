@@ -32,7 +32,7 @@ struct PluginCommand: AsyncParsableCommand {
                     if json { Output.json(plugins) } else { Output.write(1, String(StatusText.plugins(plugins.asArray ?? [], showsDifferences: true).dropFirst())) }
                     return
                 }
-                let check = try await PluginCommand.check(try location.read())
+                let check = try await PluginCommand.check(try location.readWithoutSecrets())
                 if json {
                     Output.json(.array(check.plugins.map(\.json) + check.problems.map(PluginCommand.json)))
                 } else {
@@ -53,7 +53,7 @@ struct PluginCommand: AsyncParsableCommand {
 
         func run() async throws {
             try await Failure.reporting {
-                let check = try await PluginCommand.check(try location.read())
+                let check = try await PluginCommand.check(try location.readWithoutSecrets())
                 if json {
                     Output.json(
                         JSONOutput.object([

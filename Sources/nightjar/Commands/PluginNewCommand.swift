@@ -31,7 +31,7 @@ struct PluginNewCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Failure.reporting {
-            let folder = try location.read().plugins?.value ?? "plugins"
+            let folder = try location.readWithoutSecrets().plugins?.value ?? "plugins"
             let files = try PluginTemplate.files(kind.hook, name: name)
             for path in files.map(\.path) + ["\(name)/init.lua"] where access("\(folder)/\(path)", F_OK) == 0 {
                 throw AgentError(.conflict, "\(folder)/\(path) is there already; nothing was written")

@@ -70,8 +70,8 @@ struct PluginRunCommand: AsyncParsableCommand {
         try await Failure.reporting {
             // Little of the configuration affects a plugin: a password that only the agent's environment contains may be missing here.
             let (found, problems) = location.examine()
-            guard let settings = found else { throw problems ?? ConfigurationProblems([]) }
-            for problem in problems?.problems ?? [] { Output.errorLine("warning: \(problem)") }
+            guard let settings = found else { throw problems?.seenFromAShell ?? ConfigurationProblems([]) }
+            for problem in problems?.seenFromAShell.problems ?? [] { Output.errorLine("warning: \(problem)") }
             let place: DocumentPlace? = if let database {
                 try await DocumentPlace.find(database, settings: settings, group: MultiThreadedEventLoopGroup.singleton)
             } else { nil }

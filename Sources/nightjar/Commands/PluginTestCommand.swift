@@ -16,7 +16,7 @@ struct PluginTestCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Failure.reporting {
-            let settings = try location.read()
+            let settings = try location.readWithoutSecrets()
             let suites = try await PluginTests.run(
                 folder: try PluginCommand.folder(settings), plugins: names, limits: PluginHostLimits(settings.pluginLimits),
                 environment: .system)

@@ -19,6 +19,12 @@ struct ConfigurationOptions: ParsableArguments, Sendable {
         return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: plugins))
     }
 
+    /// The same for a command that needs no secret; see ``AgentSettings/readWithoutSecrets(_:_:)``.
+    func readWithoutSecrets() throws -> AgentSettings {
+        guard let config else { return try read() }
+        return try AgentSettings.readWithoutSecrets(config, .init(data: data, plugins: plugins))
+    }
+
     /// The readable part of the configuration, and what is wrong with it. Includes the fleet's fragments if nothing is wrong.
     ///
     /// - Parameter environment: used to expand `${NAME}`; nil for this command's own.

@@ -21,6 +21,12 @@ struct LocationOptions: ParsableArguments, Sendable {
         return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: nil))
     }
 
+    /// The same for a command that needs no secret; see ``AgentSettings/readWithoutSecrets(_:_:)``.
+    func settingsWithoutSecrets() throws -> AgentSettings {
+        guard let config else { return try settings() }
+        return try AgentSettings.readWithoutSecrets(config, .init(data: data, plugins: nil))
+    }
+
     /// The same, but just enough of it to find the agent and its data folder.
     func place() throws -> AgentSettings {
         guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: nil) }
