@@ -53,6 +53,39 @@ struct ChannelTests {
         }
     }
 
+    @Test("a user without a channel is told in the log, once for each connection, and among the peers, as the channels of others are")
+    func whoHasNone() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/route.lua", plugin)
+        let many = (1...7).map { "\"c\($0)\"" }.joined(separator: ", ")
+        try folder.write("plugins/users.lua", users.replacing("boss = { \"*\" } }", with: "boss = { \"*\" }, carl = {}, dora = { \(many) } }"))
+        let hub = try await AgentProcess.start(
+            Configuration.hub(database: "{}", listener: "authenticator: users\n    sync: route", plugins: true), in: folder)
+        let devices = (try await device("carl", hub), try await device("anna", hub), try await device("boss", hub), try await device("dora", hub))
+        let line = try await hub.process.line(containing: "user carl has no channel", in: .errors)
+        #expect(line.contains("public documents"), "\(line)")
+        try await eventually("all are connected") { try await hub.admin.get("/api/listeners/edge/peers").json.asArray?.count == 4 }
+        let peers = try await hub.admin.get("/api/listeners/edge/peers").json.asArray ?? []
+        func row(_ user: String) -> JSONValue? { peers.first { $0["user"]?.asString == user } }
+        #expect(row("carl")?["channels"]?.asArray?.isEmpty == true && row("carl")?["all_channels"] == false, "\(peers)")
+        #expect(row("anna")?["channels"]?.asArray == ["red"] && row("anna")?["more_channels"] == 0, "\(peers)")
+        #expect(row("boss")?["all_channels"] == true, "\(peers)")
+        #expect(row("dora")?["channels"]?.asArray == ["c1", "c2", "c3", "c4", "c5"] && row("dora")?["more_channels"] == 2, "\(peers)")
+        let shown = try await hub.command("listener", "edge", "peers")
+        for (user, words) in [("carl", "  none  "), ("anna", "  red  "), ("boss", "  all  "), ("dora", "  c1, c2, c3, c4, c5 and 2 more  ")] {
+            #expect(shown.output.split(separator: "\n").contains { $0.contains("  \(user)  ") && $0.contains(words) }, "\(shown)")
+        }
+        // A document grants one.
+        _ = try await hub.save("card", "{\"type\":\"card\",\"member\":\"carl\",\"team\":\"green\"}")
+        try await eventually("it is carl's") {
+            let now = try await hub.admin.get("/api/listeners/edge/peers").json.asArray ?? []
+            return now.contains { $0["user"] == "carl" && $0["channels"]?.asArray == ["green"] }
+        }
+        let told = hub.process.errors.split(separator: "\n").filter { $0.contains("has no channel") }
+        #expect(told.count == 1, "\(told)")
+        withExtendedLifetime(devices) {}
+    }
+
     @Test("each user gets what is in its channels, what a document grants, and loses it with the document, by ids and by versions", arguments: [
         "{ version_vectors: false }", "{ version_vectors: true }",
     ])

@@ -11,8 +11,9 @@ struct ListenerRoutes: Sendable {
             .get("api/listeners") { _ in Answer.json(.array(agent.listeners.map { agent.report($0) })) },
             .get("api/listeners/:name") { request in Answer.json(agent.report(try listener(request))) },
             .get("api/listeners/:name/peers") { request in
-                let report = agent.report(try listener(request))
-                return Answer.json(.array(["peers", "feeds"].flatMap { report[$0]?.asArray ?? [] }))
+                let listener = try listener(request)
+                let report = agent.report(listener)
+                return Answer.json(.array(try await listener.withChannels(["peers", "feeds"].flatMap { report[$0]?.asArray ?? [] })))
             },
             .get("api/listeners/:name/sessions") { request in
                 let now = agent.environment.time.wallSeconds()

@@ -370,6 +370,7 @@ package final class PeerListener: ListenerDelegate {
         logger.info("peer connected", metadata: ["database": "\(admission.database.name)", "protocol": "\(configuration.subprotocol.rawValue)"])
         Task {
             await session.start()
+            await noteMissingChannels(admission.principal, in: admission.database, logger)
             if isStale {
                 var round = ReauthenticationRound(authentication)
                 await reauthenticate(key, &round)

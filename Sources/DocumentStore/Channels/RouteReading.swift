@@ -45,6 +45,29 @@ extension ReadTransaction {
         return access
     }
 
+    /// The channels that a user with a new login may pull now, without the public one, in ascending order; `*` stands for all documents.
+    ///
+    /// - Parameters:
+    ///   - user: nil for anonymous peers.
+    ///   - said: the channels that the login brings.
+    ///   - roles: the roles that the login brings.
+    public final func channels(
+        _ collection: Collection, of user: String?, login said: [String], roles: [String]
+    ) throws(StoreError) -> [String] {
+        var found = Set(said.map { ExactName($0) })
+        var held = Set(roles.map { ExactName($0) })
+        for row in try accessRows(collection, "u/\(user ?? ChannelPeer.guest)") where row.entry.revoked == nil {
+            if row.isRole { held.insert(ExactName(row.entry.channel)) } else { found.insert(ExactName(row.entry.channel)) }
+        }
+        for role in held {
+            for row in try accessRows(collection, "r/\(role.text)") where !row.isRole && row.entry.revoked == nil {
+                found.insert(ExactName(row.entry.channel))
+            }
+        }
+        found.remove(ExactName("!"))
+        return found.map(\.text).sorted()
+    }
+
     /// Whether a peer with this access may currently see the document's current revision. A revision without an assignment is visible only to peers
     /// with access to everything.
     ///

@@ -15,7 +15,8 @@ struct ListenerCommand: AsyncParsableCommand {
             """,
         discussion: """
             stop: ends the connections and releases the port, until start, a change of its configuration, or the agent's next start. \
-            start: also makes one that waits for its port try now. peers: connections, and feeds over HTTP (FEED: longpoll, continuous, eventsource). sessions: logins with a cookie (POST /DATABASE/_session), until they end. disconnect: ends \
+            start: also makes one that waits for its port try now. peers: connections, and feeds over HTTP (FEED: longpoll, continuous, eventsource), with the channels that \
+            each may pull (all: it is not limited; none: it gets public documents only). sessions: logins with a cookie (POST /DATABASE/_session), until they end. disconnect: ends \
             connections, and answers over HTTP that are under way, such as feeds; their peers may come back. revoke: ends a user's sessions and connections, so that the user has to show the \
             password again; to keep a user out, remove the user from what the authenticator checks.
             """)
@@ -47,7 +48,7 @@ struct ListenerCommand: AsyncParsableCommand {
                 let error = answer["error"]?["message"]?.asString.map { ": \(TextTable.printable($0))" } ?? ""
                 Output.line("\(TextTable.printable(name)): \(answer["activity"]?.asString ?? "")\(error)")
             case .peers:
-                show(try await agent.request("GET", path), ["address", "user", "database", "protocol", "feed", "since", "correlation_id"], none: "nobody is connected")
+                show(try await agent.request("GET", path), ["address", "user", "channels", "database", "protocol", "feed", "since", "correlation_id"], none: "nobody is connected")
             case .sessions: show(try await agent.request("GET", path), ["user", "database", "ends_at"], none: "there are no sessions")
             case .disconnect, .revoke:
                 let answer = try await agent.request("POST", "\(path)/\(PercentEncoding.encode(who ?? ""))")
@@ -63,10 +64,19 @@ struct ListenerCommand: AsyncParsableCommand {
         return "\(count) \(noun)\(count == 1 ? "" : "s")"
     }
 
+    private static func text(_ row: JSONValue, _ column: String) -> String {
+        guard let channels = row[column]?.asArray else { return row[column]?.asString ?? "-" }
+        let names = channels.compactMap(\.asString)
+        if names.isEmpty { return "none" }
+        if row["all_channels"]?.asBool == true { return "all" }
+        let more = row["more_channels"]?.asInt64 ?? 0
+        return names.joined(separator: ", ") + (more > 0 ? " and \(more) more" : "")
+    }
+
     private func show(_ answer: JSONValue, _ columns: [String], none: String) {
         if json { return Output.json(answer) }
         var table = TextTable(columns.map { $0.uppercased() })
-        for row in answer.asArray ?? [] { table.add(columns.map { row[$0]?.asString ?? "-" }) }
+        for row in answer.asArray ?? [] { table.add(columns.map { Self.text(row, $0) }) }
         if table.isEmpty { Output.line(none) } else { Output.write(1, table.text) }
     }
 }
