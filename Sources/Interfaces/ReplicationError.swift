@@ -5,13 +5,13 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         case http, websocket, network, tls, blip, litecore, plugin, store
     }
 
-    /// The network domain's codes, numbered as in LiteCore.
+    /// The network domain's codes, numbered as in LiteCore, which has no `notPermitted`.
     public enum NetworkCode: Int, Sendable {
         case dnsFailure = 1, unknownHost = 2, timeout = 3
         case invalidURL = 4, tooManyRedirects = 5, invalidRedirect = 12
         case reset = 16, aborted = 17, connectionReset = 18, refused = 19
         case networkDown = 20, networkUnreachable = 21, notConnected = 22, hostDown = 23, hostUnreachable = 24
-        case addressNotAvailable = 25, brokenPipe = 26, unknownInterface = 27
+        case addressNotAvailable = 25, brokenPipe = 26, unknownInterface = 27, notPermitted = 28
     }
 
     /// What helps against an error.
@@ -97,7 +97,7 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         case .websocket where [1001, 1006, 1011, 1012, 1013, 4001, 408, 429, 502, 503, 504].contains(code): .transient
         case .websocket where [1002, 403].contains(code): .needsAction
         case .network where [1, 2, 3].contains(code) || (16...26).contains(code): .transient
-        case .network where [4, 5, 12, 27].contains(code): .needsAction
+        case .network where [4, 5, 12, 27, 28].contains(code): .needsAction
         case .tls: .needsAction
         case .http, .websocket, .network, .blip, .litecore, .plugin, .store: .permanent
         }
@@ -133,6 +133,7 @@ extension ReplicationError {
         case (.tls, 14): return "the peer's certificate was revoked: have it replaced"
         case (.tls, 15): return "check the host name in target against the peer's certificate"
         case (.tls, _): return "check the TLS settings on both sides"
+        case (.network, 28): return "give the agent's user the right to listen there, or configure another place"
         case (.network, _): return "check network_interface, or plug that interface in"
         default: return nil
         }

@@ -29,6 +29,25 @@ struct DoctorTests {
         #expect(text.lines.contains { $0.hasPrefix("ok       store: database main") }, "\(text)")
     }
 
+    @Test(
+        "a port that needs a right is named with that right, by doctor and at the start",
+        .enabled(if: geteuid() == 0 && TemporaryFolder.canRun("/usr/bin/setpriv"), "takes a right away from root"))
+    func port() async throws {
+        let folder = try TemporaryFolder()
+        // Port 1: nothing listens there.
+        try folder.write("nightjar.yaml", Configuration.plain.replacing("port: 0, interface: 127.0.0.1", with: "port: 1, interface: 127.0.0.1"))
+        for arguments in [["doctor", "--offline"], ["run"]] {
+            let outcome = try await Subprocess.run(
+                "/usr/bin/setpriv",
+                ["--bounding-set", "-net_bind_service", "--inh-caps", "-net_bind_service", try NightjarExecutable.path()] + arguments + ["--config", "nightjar.yaml"],
+                folder: folder.path)
+            #expect(outcome.status == 1, "\(outcome)")
+            let said = outcome.output + outcome.errors
+            #expect(said.contains("Permission denied") && said.contains("AmbientCapabilities= and CapabilityBoundingSet="), "\(outcome)")
+            #expect(!said.contains("network/17"), "\(outcome)")
+        }
+    }
+
     @Test("it names what is wrong with peers, certificates, plugins and the configuration, each with a remedy, and ends with 1")
     func wrong() async throws {
         let folder = try TemporaryFolder()

@@ -1,4 +1,5 @@
 import Environment
+import Glibc
 import HTTPServer
 import Interfaces
 import NIOCore
@@ -38,6 +39,15 @@ import Testing
             #expect(listener.connectionCount == 1)
             await socket.close()
         }
+    }
+
+    @Test("a port that the system refuses to this process is no aborted connection, and its remedy is said once") func refusedPort() {
+        let failure = WebSocketListener.obstacle(IOError(errnoCode: EACCES, reason: "bind"), at: "127.0.0.1, port 80", port: 80)
+        #expect(failure.code == 28 && failure.kind == .needsAction)
+        #expect(failure.message.hasPrefix("cannot listen on 127.0.0.1, port 80: Permission denied; "), "\(failure)")
+        #expect(failure.remedy?.contains("CAP_NET_BIND_SERVICE") == true && failure.sentence == "\(failure)", "\(failure)")
+        let high = WebSocketListener.obstacle(IOError(errnoCode: EACCES, reason: "bind"), at: "127.0.0.1, port 4984", port: 4984)
+        #expect(high.remedy?.contains("CAP_NET_BIND_SERVICE") == false, "\(high)")
     }
 
     @Test func framesBehindTheRequestAreNotLost() async throws {

@@ -78,7 +78,12 @@ struct AdminPort: Service {
         do { try await listener.run() } catch {
             var why = "\(error)"
             if let error = error as? IOError {
-                let holder = error.errnoCode == EADDRINUSE ? "\(PortHolder.advice(port: settings.port.value)); free it, or " : ""
+                let holder =
+                    switch error.errnoCode {
+                    case EADDRINUSE: "\(PortHolder.advice(port: settings.port.value)); free it, or "
+                    case EACCES, EPERM: "\(PortHolder.permission(port: settings.port.value)); or "
+                    default: ""
+                    }
                 why = "\(String(cString: strerror(error.errnoCode))); \(holder)choose another `admin: { port }`, or 0 for any"
             }
             throw AgentError(.failed, "admin port \(settings.address.value):\(settings.port.value): cannot listen: \(why)")

@@ -196,6 +196,7 @@ extension Agent {
                 ? "free the port, or name another one in the configuration and nightjar reload" : "bring the interface up, or give it an address"
         case .unknownInterface: return "plug the interface in, or correct the listener's interface"
         case .dnsFailure: return "the listener's interface is a host name, which this machine has to be able to resolve: check its name server, or give the address"
+        case .notPermitted: return error.remedy ?? "fix what is named"
         case .networkDown: return "bring the interface up"
         default: return "fix what is named"
         }

@@ -55,6 +55,12 @@ enum UnixSocket {
     }
 
     private static func failure(_ path: String, _ code: CInt) -> ReplicationError {
+        if [EACCES, EPERM].contains(code) {
+            let remedy = "let the agent's user write in the folder of that socket, or correct endpoint"
+            return ReplicationError(
+                domain: .network, code: ReplicationError.NetworkCode.notPermitted.rawValue,
+                message: "cannot listen on unix:\(path): \(NetworkErrors.systemText(code)); \(remedy)", remedy: remedy)
+        }
         let holder = code == EADDRINUSE ? "; \(PortHolder.advice(socket: path))" : ""
         return ReplicationError(
             network: NetworkErrors.code(errno: code) ?? .aborted, message: "cannot listen on unix:\(path): \(NetworkErrors.systemText(code))\(holder)")

@@ -82,7 +82,7 @@ public final class WebSocketListener: Sendable {
     /// Binds and starts accepting.
     ///
     /// - Throws: ``ReplicationError`` in the network domain: 27 for an unknown interface, 25 for an address that is not this machine's or is in use,
-    ///   1 or 2 for names, 17 with the system's message for a forbidden port.
+    ///   1 or 2 for names, 28 for a port that this process may not use.
     public static func bind(
         _ configuration: Configuration, delegate: any ListenerDelegate, group: any EventLoopGroup, logger: Logger
     ) async throws -> WebSocketListener {
@@ -112,7 +112,13 @@ public final class WebSocketListener: Sendable {
         }
     }
 
-    private static func obstacle(_ error: any Error, at target: String, port: Int) -> ReplicationError {
+    static func obstacle(_ error: any Error, at target: String, port: Int) -> ReplicationError {
+        if let code = (error as? IOError)?.errnoCode, [EACCES, EPERM].contains(code) {
+            let remedy = PortHolder.permission(port: port)
+            return ReplicationError(
+                domain: .network, code: ReplicationError.NetworkCode.notPermitted.rawValue,
+                message: "cannot listen on \(target): \(NetworkErrors.systemText(code)); \(remedy)", remedy: remedy)
+        }
         var failure = NetworkErrors.replicationError(error, target: "cannot listen on \(target)")
         if (error as? IOError)?.errnoCode == EADDRINUSE { failure.message += "; \(PortHolder.advice(port: port))" }
         return failure

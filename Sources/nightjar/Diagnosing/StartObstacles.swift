@@ -80,6 +80,7 @@ extension Doctor {
                 switch code {
                 case EADDRINUSE: PortHolder.advice(port: port)
                 case EADDRNOTAVAIL: "give this machine that address, or correct it"
+                case EACCES, EPERM: PortHolder.permission(port: port)
                 default: "use another port"
                 }
             return [Finding("listener", .wrong, "\(name): port \(port): \(String(cString: strerror(code)))", mend: mend)]

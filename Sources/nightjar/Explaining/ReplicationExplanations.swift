@@ -93,6 +93,10 @@ extension Explanation {
                 + "lists: check interface. A listener retries by itself, or at once with nightjar listener NAME start."),
         Explanation("network/26", "The other end of the pipe is gone.", "It is retried."),
         Explanation("network/27", "There is no such network interface, or a serial line does not support that speed.", "Check network_interface, or plug that interface in."),
+        Explanation(
+            "network/28", "This machine does not let the agent listen there: a port below 1024 needs a right, or the folder of a socket is not writable for the agent's user.",
+            "Set AmbientCapabilities= and CapabilityBoundingSet= to CAP_NET_BIND_SERVICE in the agent's unit, with PrivateUsers=no, or use a port above 1023; for a "
+                + "socket, let the agent's user write in its folder."),
         Explanation("network/other", "The network failed; the message quotes the system.", "It is retried."),
     ]
 
