@@ -110,6 +110,9 @@ package struct PluginStatus: Sendable, Equatable {
     package var isOnlyShadow = false
     /// The last failure of the version in force, `kind: file:line: message`.
     package var lastFailure: String?
+
+    /// Only its tests have changed, and they fail: the version in the folder is the one in force.
+    package var failsOnlyTests: Bool { refused != nil && refused?.signature == nil && version != nil && refused?.version == version }
 }
 
 extension PluginStatus.Hook {

@@ -41,7 +41,7 @@ struct DoctorTests {
                 "/usr/bin/setpriv",
                 ["--bounding-set", "-net_bind_service", "--inh-caps", "-net_bind_service", try NightjarExecutable.path()] + arguments + ["--config", "nightjar.yaml"],
                 folder: folder.path)
-            #expect(outcome.status == 1, "\(outcome)")
+            #expect(outcome.status != 0, "\(outcome)")
             let said = outcome.output + outcome.errors
             #expect(said.contains("Permission denied") && said.contains("AmbientCapabilities= and CapabilityBoundingSet="), "\(outcome)")
             #expect(!said.contains("network/17"), "\(outcome)")

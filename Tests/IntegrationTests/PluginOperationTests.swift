@@ -73,6 +73,24 @@ struct PluginOperationTests {
         #expect(reloaded.contains("\"generation\":2"), "\(reloaded)")
     }
 
+    @Test("tests that fail for the version that serves do not make it another version")
+    func onlyTests() async throws {
+        let test = "return { works = function(t)\n  t.accept(t.push_filter { n = 1 })\nend }\n"
+        let edge = try await edge("return { push_filter = function(doc) return doc.n == 1 end }\n", tests: test)
+        let version = try #require(try await edge.plugin("gate")["version"]?.asString)
+        try edge.folder.write("plugins/gate.test.lua", test.replacing("n = 1", with: "n = 2"))
+        try await eventually("its tests have failed") { try await edge.plugin("gate")["refused"]?["only_tests"] == true }
+        #expect(try await edge.plugin("gate")["version"]?.asString == version)
+        let status = try await edge.command("status")
+        let words = "plugin gate: its tests fail now, and its version, \(version), stays in use: gate.test.lua:2: "
+        #expect(status.output.contains(words) && !status.output.contains("before serves"), "\(status)")
+        let list = try await edge.command("plugin", "list")
+        #expect(list.output.contains("gate: its tests fail now, and version \(version) stays in use: gate.test.lua:2: "), "\(list)")
+        try edge.folder.write("plugins/gate.test.lua", test)
+        try await eventually("nothing is left") { try await edge.plugin("gate")["refused"]?.isNull == true }
+        #expect(try await edge.stop().status == 0)
+    }
+
     @Test("a version that fails its tests is refused with file and line; a rollback holds over a restart and ends with a change")
     func rollback() async throws {
         let hub = try sharedAgent()

@@ -153,7 +153,7 @@ extension Agent {
                 "states_rebuilt": JSONOutput.number(plugin.limitHits.statesRebuilt),
             ]),
             "refused": plugin.refused.map {
-                JSONOutput.object(["version": .string($0.version), "error": .string($0.error)])
+                JSONOutput.object(["version": .string($0.version), "error": .string($0.error), "only_tests": .bool(plugin.failsOnlyTests)])
             } ?? .null,
             "rolled_back": Self.report(plugin.rolledBack),
             "kept_versions": .array(

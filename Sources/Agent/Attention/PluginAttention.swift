@@ -9,8 +9,10 @@ extension Agent {
             let subject = "plugin \(plugin.name)"
             if let refused = plugin.refused {
                 let mend = refused.signature.map { PluginSeal.remedy(plugin.name, file: $0) } ?? "fix the file"
-                let (kind, message, remedy) = if plugin.version != nil {
-                    (AttentionKind.pluginRefused, "the changed version is refused and the version before serves: \(refused.error)", mend)
+                let (kind, message, remedy) = if let version = plugin.version, plugin.failsOnlyTests {
+                    (AttentionKind.pluginRefused, "its tests fail now, and its version, \(version), stays in use: \(refused.error)", "fix the tests or the plugin")
+                } else if plugin.version != nil {
+                    (.pluginRefused, "the changed version is refused and the version before serves: \(refused.error)", mend)
                 } else if plugin.isOnlyShadow {
                     (.pluginRefused, "it is a shadow, and nothing is compared with it: \(refused.error)", "\(mend): nothing is held")
                 } else {

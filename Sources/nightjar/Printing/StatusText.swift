@@ -205,7 +205,9 @@ enum StatusText {
             if let refused = plugin["refused"], !refused.isNull {
                 // A file that could not even be parsed as a plugin has no version.
                 let version = refused["version"]?.asString ?? ""
-                notes += "\(name): \(version.isEmpty ? "what is in the folder" : "version \(TextTable.printable(version))") is refused: \(string(refused["error"]))\n"
+                let shown = version.isEmpty ? "what is in the folder" : "version \(TextTable.printable(version))"
+                let isTests = refused["only_tests"]?.asBool == true
+                notes += "\(name): \(isTests ? "its tests fail now, and \(shown) stays in use" : "\(shown) is refused"): \(string(refused["error"]))\n"
             }
             if let rollback = plugin["rolled_back"], !rollback.isNull {
                 notes += "\(name): rolled back from \(string(rollback["from"])) to \(string(rollback["to"])); "

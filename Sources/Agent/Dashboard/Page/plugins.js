@@ -33,7 +33,7 @@ function one(plugin, isChosen) {
       h("span", { class: "spring" }), buttons(plugin)),
     plugin.description && h("p", null, plugin.description),
     h("p", { class: "faint" }, plugin.used_by.length ? `Used by ${[...new Set(plugin.used_by)].join(", ")}` : `Not used; it has ${plugin.hooks.join(", ") || "no hooks"}`),
-    plugin.refused && h("div", { class: "trouble" }, h("p", null, h("strong", null, `${plugin.refused.version ? `Version ${plugin.refused.version}` : "What is in the folder"} is refused; the previous one stays in use`)), h("pre", null, plugin.refused.error)),
+    plugin.refused && h("div", { class: "trouble" }, h("p", null, h("strong", null, plugin.refused.only_tests ? `Its tests fail now; version ${plugin.refused.version} stays in use` : `${plugin.refused.version ? `Version ${plugin.refused.version}` : "What is in the folder"} is refused; the previous one stays in use`)), h("pre", null, plugin.refused.error)),
     plugin.rolled_back && h("p", { class: "hint" }, `Rolled back by hand from ${plugin.rolled_back.from}; it holds until the file changes or is reloaded.`),
     plugin.failing.map((use) => h("div", { class: "trouble" }, h("p", null, h("strong", null, `${use.used_by}: failed ${plural(use.failures, "time")} in a row, and is called only now and then`)), h("pre", null, use.error))),
     plugin.parameter_problems.map((problem) => h("p", { class: "trouble" }, problem)),
@@ -72,7 +72,7 @@ function reload(name) {
   return act("Nothing has changed", async () => {
     const verdicts = await post(name ? at("plugins", name, "reload") : "api/plugins/reload");
     const refused = verdicts.find((verdict) => verdict.error);
-    if (refused) throw new Error(`${refused.plugin} is refused; the previous version stays in use: ${refused.error}`);
+    if (refused) throw new Error(`${refused.plugin} is refused; what was in force stays in use: ${refused.error}`);
     const changed = verdicts.filter((verdict) => verdict.outcome !== "unchanged");
     return changed.length ? changed.map((verdict) => `${verdict.plugin}: ${verdict.outcome.replace("_", " ")}`).join(", ") : "Nothing has changed";
   });
