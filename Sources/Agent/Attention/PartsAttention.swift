@@ -294,16 +294,6 @@ extension Agent {
         list += Self.refusedConnections(of: listener, subject)
         list += Self.unreadAnswers(of: listener, subject)
         list += listener.guessAttention(subject)
-        // Strangers can cause this with names of their choice, so it is reported, but the agent does not count as unhealthy.
-        let place = "\(subject) authenticator: "
-        for plugin in plugins?.status() ?? [] {
-            for failure in plugin.loginFailures where failure.utf8.starts(with: place.utf8) {
-                list.append(
-                    Attention(
-                        .authenticatorFailing, subject, "plugin \(plugin.name): a login could not be checked: \(failure.dropFirst(place.count))",
-                        remedy: "fix the plugin; until then logins are answered 503 and may be retried"))
-            }
-        }
-        return list + usersAttention(of: listener) + discoveryAttention(of: listener) + certificateAttention(of: listener, now: now)
+        return list + loginAttention(of: listener) + usersAttention(of: listener) + discoveryAttention(of: listener) + certificateAttention(of: listener, now: now)
     }
 }

@@ -163,8 +163,9 @@ extension Explanation {
             "nightjar user add NAME adds a user, nightjar user list says what is wrong with each line; if there were users before, restore the file. It is read "
                 + "again by itself."),
         Explanation(
-            "authenticator_failing", "An authenticator failed on a login: the client got 503 and may try again.",
-            "The text has file and line. Fix the plugin and save it."),
+            "authenticator_failing", "An authenticator failed on a login: the client got 503 and may try again. With password-file, a line of the users file is not valid: "
+                + "only logins as that user are affected.",
+            "The text has file and line. Fix the plugin, or that line of the users file, and save it."),
         Explanation(
             "plugin_unavailable", "A plugin that the configuration uses has no version that loads, or none with the signature that fleet.require_signed asks for.",
             "nightjar plugin check says why. Fix its file; if its signature is missing or wrong, sign it on the machine that has the signing key (nightjar plugin sign NAME "
