@@ -187,6 +187,39 @@ import Testing
         #expect(lines.last?.contains("nightjar.yaml:8:11: log.file.path: \(folder.path("logs")) is a folder, and the log needs a file") == true, "\(lines)")
     }
 
+    @Test("a data folder that nobody can make is a mistake with its place, and one that this user cannot make a warning; run says the path once, and what to do")
+    func impossibleData() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("file", "x\n")
+        for data in ["/proc/x", "/proc/x/y", folder.path("file/below")] {
+            try folder.write("nightjar.yaml", Self.good.replacing("data: data", with: "data: \(data)"))
+            let check = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"))
+            #expect(check.status == 78 && check.errors.contains("nightjar.yaml:1:7: data: \(data) cannot be made: "), "\(check)")
+            let run = try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"))
+            #expect(run.status != 0 && run.errors.contains("correct data or --data"), "\(run)")
+            #expect(run.errors.split(separator: "\n").allSatisfy { $0.ranges(of: "\(data)").count <= 1 }, "\(run)")
+        }
+    }
+
+    @Test("below a folder that is not writable", .enabled(if: geteuid() == 0 && TemporaryFolder.canRun("/usr/bin/setpriv"), "takes root's rights away"))
+    func dataOfOthers() async throws {
+        let folder = try TemporaryFolder()
+        folder.makeFolder("closed")
+        chmod(folder.path("closed"), 0o555)
+        try folder.write("nightjar.yaml", Self.good.replacing("data: data", with: "data: closed/data"))
+        func nightjar(_ command: String) async throws -> Subprocess.Outcome {
+            try await Subprocess.run(
+                "/usr/bin/setpriv",
+                ["--bounding-set", "-dac_override", "--inh-caps", "-dac_override", try NightjarExecutable.path(), command, "--config", "nightjar.yaml"],
+                folder: folder.path)
+        }
+        let check = try await nightjar("check")
+        #expect(check.status == 0, "\(check)")
+        #expect(check.errors.contains("warning: nightjar.yaml:1:7: data: \(folder.path("closed/data")) cannot be made by this user: "), "\(check)")
+        let run = try await nightjar("run")
+        #expect(run.status != 0 && run.errors.contains("Permission denied; make it for the agent's user"), "\(run)")
+    }
+
     @Test func aFileThatIsNotThereIsStatus78() async throws {
         for command in ["check", "run", "status"] {
             let outcome = try await NightjarExecutable.run(command, "--config", "/nowhere/nightjar.yaml")

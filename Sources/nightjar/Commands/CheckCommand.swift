@@ -22,7 +22,7 @@ struct CheckCommand: AsyncParsableCommand {
             if let settings {
                 let report = try await ConfigurationCheck.run(settings, .system, found: found)
                 problems = report.problems
-                advice = report.advice + report.certificates + report.exposed.map(\.description) + UsersAdvice.lines(settings)
+                advice = report.advice + report.certificates + report.exposed.map(\.description) + [ConfigurationCheck.dataAdvice(settings)].compactMap { $0?.description } + UsersAdvice.lines(settings)
                 plugins = report.plugins.map(\.name)
             } else {
                 problems = found?.problems.map(\.description) ?? []

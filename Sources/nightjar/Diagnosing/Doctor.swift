@@ -107,6 +107,8 @@ struct Doctor: Sendable {
     private func disk() -> [Finding] {
         let data = settings.data.value
         if let obstacle = Self.obstacle(toSocketIn: data) { return [obstacle] }
+        // What can never be a folder has been reported with the configuration.
+        if ConfigurationCheck.obstacle(toMaking: data)?.isCertain == true { return [] }
         var facts = stat()
         guard stat(data, &facts) == 0 else {
             let reason = String(cString: strerror(errno))

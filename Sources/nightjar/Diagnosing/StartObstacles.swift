@@ -11,23 +11,10 @@ extension Doctor {
 
     /// Why the agent could not create its data folder; nil if it could.
     static func obstacle(toMaking data: String) -> Finding? {
-        var parent = data
-        var facts = stat()
-        while true {
-            let parts = parent.split(separator: "/").dropLast()
-            parent = "/" + parts.joined(separator: "/")
-            if stat(parent, &facts) == 0 { break }
-            guard !parts.isEmpty else { return nil }
-        }
-        guard facts.st_mode & S_IFMT == S_IFDIR else {
-            return Finding("disk", .wrong, "the data folder \(data) cannot be made: \(parent) is not a folder", mend: "correct data or --data")
-        }
-        guard access(parent, W_OK | X_OK) == 0 else {
-            return Finding(
-                "disk", .wrong, "the data folder \(data) cannot be made in \(parent): \(String(cString: strerror(errno)))",
-                mend: "make it, for the agent's user, or correct data or --data")
-        }
-        return nil
+        guard let obstacle = ConfigurationCheck.obstacle(toMaking: data) else { return nil }
+        return Finding(
+            "disk", .wrong, "the data folder \(data) cannot be made: \(obstacle.reason)",
+            mend: obstacle.isCertain ? "correct data or --data" : "make it, for the agent's user, or correct data or --data")
     }
 
     /// An agent cannot run without its socket.
