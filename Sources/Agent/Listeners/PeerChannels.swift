@@ -17,6 +17,7 @@ extension PeerListener {
         var isAll: Bool
     }
 
+    /// - Throws: ``StoreError``.
     func channels(of principal: Principal, in database: Database) async throws -> PeerChannels {
         let configuration = passiveConfiguration(database, principal, subprotocol: .generation3)
         guard configuration.channelPeer != nil else { return PeerChannels(names: ["*"], isAll: true) }

@@ -112,6 +112,7 @@ public final class WebSocketListener: Sendable {
         }
     }
 
+    /// Why it cannot listen, with what to do if another program or a missing right is in the way.
     static func obstacle(_ error: any Error, at target: String, port: Int) -> ReplicationError {
         if let code = (error as? IOError)?.errnoCode, [EACCES, EPERM].contains(code) {
             let remedy = PortHolder.permission(port: port)

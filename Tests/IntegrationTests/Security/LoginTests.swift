@@ -66,7 +66,7 @@ struct LoginTests {
         // which anybody could then turn by a name.
         #expect(try await agent.admin.get("/health").status == 200)
         let attention = try await agent.listener("edge")["attention"] ?? .null
-        #expect(attention.text.contains("/users.txt:3: user bob: ") && attention.text.contains("only logins as this user are affected"), "\(attention.text)")
+        #expect(attention.text.contains("users.txt:3: user bob: ") && attention.text.contains("only logins as this user are affected"), "\(attention.text)")
         #expect(!attention.text.contains("fix the plugin") && attention.text.contains("nightjar user passwd bob"), "\(attention.text)")
         let users = try agent.folder.read("users.txt")
         try agent.folder.write("users.txt", bytes: Array(String(decoding: users, as: UTF8.self).replacing("bob:nonsense\n", with: "").utf8))
