@@ -39,7 +39,7 @@ struct ChangedFilterOfflineTests {
         try await edge.save("lower", "{\"level\":1}")
         try await edge.waits("pending", is: 2)
         let both = try await edge.command("replicator", "hub", "pending")
-        #expect(both.lines.count == 3 && both.output.contains("push filter gate would reject it now"), "\(both)")
+        #expect(both.output.split(separator: "\n").count == 3 && both.output.contains("push filter gate would reject it now"), "\(both)")
         let one = try await edge.command("replicator", "hub", "pending", "lower")
         #expect(one.output.hasPrefix("lower: pending: push filter gate would reject it now"), "\(one)")
 

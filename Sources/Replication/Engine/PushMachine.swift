@@ -160,7 +160,9 @@ struct PushMachine {
                 continue
             }
             if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
-            document.currency = overtaken.take(document.id) ? .overtakenByPeer : document.newestWhenRead < feed.newest ? .storeHasChanged : .current
+            let currency: Currency = overtaken.take(document.id) ? .overtakenByPeer : document.newestWhenRead < feed.newest ? .storeHasChanged : .current
+            // An unnecessary write would copy the document.
+            if currency != document.currency { document.currency = currency }
             actions.append(.send(document))
         }
     }
