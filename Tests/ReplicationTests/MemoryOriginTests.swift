@@ -79,6 +79,24 @@ import Testing
         #expect(!honest.isEvicted && budget.used <= budget.limit)
     }
 
+    /// Its connections are replaced as fast as they are dropped, so that no debt of its own is ever old, while a reader's steady debt is.
+    @Test func anAddressWhoseDebtsAreAllNewGoesBeforeAReaderThatOwesLessThanItsShare() {
+        let budget = budget()
+        let honest = Peer(budget, reader)
+        honest.hold(3 * megabyte)
+        clock.go(2)
+        honest.share.pay(megabyte)
+        var crowd = peers(40, of: attacker, budget)
+        for peer in crowd { peer.hold(3 * megabyte / 2) }
+        for _ in 0..<10 {
+            let new = Peer(budget, attacker)
+            new.hold(2 * megabyte)
+            for peer in crowd + [new] where peer.isEvicted { peer.share.giveUp() }
+            crowd = (crowd + [new]).filter { !$0.isEvicted }
+        }
+        #expect(!honest.isEvicted && budget.used <= budget.limit)
+    }
+
     @Test func withinTheAddressTheOneThatOwesTheMostForTheLongestIsDropped() {
         let budget = budget(16)
         let (honest, crowd) = (Peer(budget, reader), peers(4, of: attacker, budget))
