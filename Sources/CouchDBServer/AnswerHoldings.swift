@@ -27,6 +27,9 @@ struct AnswerHoldings {
         /// While there is nothing to read, nothing grows older. Another thread may have read the clock later and been processed first.
         fileprivate func age(_ now: UInt64) -> UInt64 { noted.age + (owed > 0 && now > noted.at ? now - noted.at : 0) }
 
+        /// Its client cannot be reading it.
+        fileprivate func isStale(_ now: UInt64) -> Bool { age(now) > CouchLimits.answerForbearance * 1_000_000 }
+
         fileprivate func weight(_ now: UInt64) -> Double { Double(owed) * Double(age(now)) }
 
         /// This much of what was owed is still owed, and the rest is new or paid for.
@@ -170,6 +173,7 @@ struct AnswerHoldings {
         /// The request itself waits for memory, so that its client cannot read on.
         var waits: Bool
         var weight: Double
+        var isStale: Bool
     }
 
     /// The one to cut next, of candidates in the order in which they would go without regard to their addresses.
@@ -179,14 +183,16 @@ struct AnswerHoldings {
         // Of many addresses each may hold less than of a few.
         let most = share * CouchLimits.addressShare / max(CouchLimits.addressShare, Set(alike.map(\.held.origin)).count)
         return MemoryBudget.accused(
-            Array(alike), origin: { $0.held.origin }, weight: { $0.weight }, owesTooMuch: { sums[$0, default: 0] > most }
+            Array(alike), origin: { $0.held.origin }, weight: { $0.weight }, isStale: { $0.isStale }, owesTooMuch: { sums[$0, default: 0] > most }
         ).first
     }
 
     /// The answers whose clients have owed something for a while, the first ones to cut first.
     private func candidates(but answer: ObjectIdentifier, _ now: UInt64) -> [Candidate] {
         let debtors = held.filter { key, held in key != answer && held.owed > 0 && held.age(now) > CouchLimits.answerHaste * 1_000_000 }
-        let all = debtors.map { key, held in Candidate(answer: key, held: held, waits: waiting[key] != nil, weight: held.weight(now)) }
+        let all = debtors.map { key, held in
+            Candidate(answer: key, held: held, waits: waiting[key] != nil, weight: held.weight(now), isStale: held.isStale(now))
+        }
         return all.sorted { first, second in first.waits == second.waits ? first.weight > second.weight : second.waits }
     }
 }

@@ -6,7 +6,8 @@ import Synchronization
 /// Back-pressure comes first: above three quarters of the budget, connections that hold more than their fair share are asked to take no more, where
 /// each origin has a share that its connections divide among them. If the budget is used up nevertheless, the connection is evicted whose peer has made
 /// us hold the most for the longest time without progress: if one origin owes more than its fair share, and the most of all, that connection is one of
-/// its own. If most of the budget is held for quiet peers, and little is owed, one of the quiet ones goes instead.
+/// its own, unless another has made no progress for ten seconds and weighs more than all of these. If most of the budget is held for quiet peers, and
+/// little is owed, one of the quiet ones goes instead.
 public final class MemoryBudget: Sendable {
     /// The standing of a connection in the budget.
     public enum Standing: Sendable, Equatable {
@@ -258,10 +259,11 @@ public final class MemoryBudget: Sendable {
     private func largestDebtor(_ state: State, _ now: UInt64) -> Int? {
         // Only debtors are examined: otherwise, when many honest connections use up the budget, each call would examine all of them.
         let debtors = state.debtors.compactMap { number in
-            state.holdings[number].map { (number: number, origin: $0.origin, weight: $0.weight(now)) }
+            state.holdings[number].map { (number: number, origin: $0.origin, weight: $0.weight(now), isStale: $0.age(now) >= Self.staleDebt) }
         }
         let (origins, most) = (state.origins, most(state))
-        let accused = Self.accused(debtors, origin: { $0.origin }, weight: { $0.weight }, owesTooMuch: { origins.owesTooMuch($0, most: most) })
+        let accused = Self.accused(
+            debtors, origin: { $0.origin }, weight: { $0.weight }, isStale: { $0.isStale }, owesTooMuch: { origins.owesTooMuch($0, most: most) })
         let largest = accused.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
         return largest.flatMap { $0.weight > 0 ? $0.number : nil }
     }

@@ -70,23 +70,26 @@ extension MemoryBudget {
     }
 
     /// The debtors of which one has to go: those of the origin that owes the most, out of the origins that owe too much. All of them if there is no
-    /// such origin, or if a single debtor weighs more than all of its debtors together.
+    /// such origin. If a single debtor makes no progress and weighs more than all debtors of that origin together, those without progress.
     ///
     /// - Parameters:
     ///   - weight: how much a debtor owes, and for how long; at least 0.
+    ///   - isStale: whether it has been owed for so long that its peer cannot be transferring anything. Weight alone does not tell: an origin
+    ///     that replaces its connections as they are dropped has only new debts, and all of them weigh less than a steady reader's.
     ///   - owesTooMuch: whether an origin owes more than its fair share.
     /// - Returns: the debtors in the same order.
     package static func accused<Debtor, Source: Hashable>(
-        _ debtors: [Debtor], origin: (Debtor) -> Source, weight: (Debtor) -> Double, owesTooMuch: (Source) -> Bool
+        _ debtors: [Debtor], origin: (Debtor) -> Source, weight: (Debtor) -> Double, isStale: (Debtor) -> Bool, owesTooMuch: (Source) -> Bool
     ) -> [Debtor] {
         var totals: [Source: Double] = [:]
         var heaviest = 0.0
         for debtor in debtors {
             totals[origin(debtor), default: 0] += weight(debtor)
-            heaviest = max(heaviest, weight(debtor))
+            if isStale(debtor) { heaviest = max(heaviest, weight(debtor)) }
         }
         let largest = totals.reduce(0.0) { $1.value > $0 && owesTooMuch($1.key) ? $1.value : $0 }
-        guard largest > 0, largest >= heaviest else { return debtors }
+        guard largest > 0 else { return debtors }
+        guard largest >= heaviest else { return debtors.filter(isStale) }
         // Equal debts, added up in another order, may differ in their last digits.
         let least = largest * (1 - 1e-9)
         return debtors.filter { debtor in

@@ -105,6 +105,21 @@ import Testing
         withExtendedLifetime((reader, crowd, next)) {}
     }
 
+    @Test("an address whose answers are all new loses some of them before another one loses an older reader, unless that reads nothing", arguments: [14, 20])
+    func newCrowd(_ seconds: UInt64) {
+        let (reader, crowd) = (Key(), (0..<20).map { _ in Key() })
+        var holdings = AnswerHoldings()
+        let now = seconds * 1_000 * Self.millisecond
+        holdings.note(ObjectIdentifier(reader), Self.held("reader", page: 4 << 20), 0)
+        for key in crowd { holdings.note(ObjectIdentifier(key), Self.held("crowd", page: 1 << 20), now - 1_100 * Self.millisecond) }
+        let next = Key()
+        // The request is patient enough for the reader to be due as well.
+        holdings.wait(ObjectIdentifier(next), of: "next", for: 2 << 20)
+        let cut = holdings.cutting(for: ObjectIdentifier(next), lacking: 1, waited: 6_000 * Self.millisecond, share: Self.share, now)
+        #expect(cut.map(\.origin) == [seconds > 15 ? "reader" : "crowd"])
+        withExtendedLifetime((reader, crowd, next)) {}
+    }
+
     @Test("of addresses that hold no more than their share, the reader that owes the most goes first", arguments: [0, 1, 2])
     func fewReaders(_ others: Int) {
         let (reader, crowd) = (Key(), (0..<others).map { _ in Key() })
