@@ -2,7 +2,7 @@ import Environment
 import NIOCore
 import Synchronization
 
-/// The part of the agent's memory that a request's body, and what was parsed from it, occupies. It is reserved before the bytes arrive, and
+/// The part of the agent's memory that a request's body, and what was parsed from it, occupies. It is counted before the bytes arrive, and
 /// released when nobody refers to the body any more: after a connection has ended, the task that answers may hold it a little longer.
 final class BodyMemory: Sendable {
     private struct State {
@@ -11,6 +11,10 @@ final class BodyMemory: Sendable {
         var bytes = 0
         /// For the decompressor.
         var tools = 0
+        /// What the read in progress may bring.
+        var expected = 0
+        /// What has come and was not taken by the task that answers. When it takes a piece, that counts until the next change, which it soon makes.
+        var arrived = 0
         /// Whether the client can still release it, by completing or ending its request.
         var isOwed = true
         /// The request waits for memory, and nothing has been done for it.
@@ -21,6 +25,9 @@ final class BodyMemory: Sendable {
 
     /// A request that holds no more than this does not wait: the budget never lacks so little.
     private static let small = 16 << 10
+
+    /// What a connection whose request has a body takes up besides: buffers, the task that answers, and the state of the decoder.
+    static let baseBytes = 24 << 10
 
     private let state = Mutex(State())
     private let table: ConnectionTable
@@ -71,6 +78,41 @@ final class BodyMemory: Sendable {
         try await hold(held)
     }
 
+    // MARK: What comes
+
+    /// A request with a body has begun.
+    func noteBegun() { _ = try? count { _ in } }
+
+    /// Whether the socket may be read now. If so, what comes counts from now on; if not, others have to release memory first. Small bodies do not wait.
+    ///
+    /// - Parameters:
+    ///   - expected: the most that comes.
+    ///   - received: how much has come before.
+    func mayRead(_ expected: Int, after received: Int) -> Bool {
+        guard received + expected <= Self.small || !budget.isUsedUp else { return false }
+        note { $0.expected = expected }
+        return true
+    }
+
+    /// A piece has come, or the end of the body.
+    func noteArrived(_ bytes: Int) {
+        note {
+            $0.arrived += bytes
+            $0.expected = 0
+        }
+    }
+
+    /// The task that answers has taken a piece.
+    func noteTaken(_ bytes: Int) { state.withLock { $0.arrived = max(0, $0.arrived - bytes) } }
+
+    /// If the request has to give way, it is told so as any other. Once its memory has been given up, nothing more counts.
+    private func note(_ change: (inout State) -> Void) {
+        guard state.withLock({ $0.share != nil }) else { return }
+        _ = try? count(change)
+    }
+
+    // MARK: The end
+
     /// The body has been received completely: its memory now depends on us, not on the client.
     func noteComplete() {
         guard state.withLock({ $0.share != nil }) else { return }
@@ -87,7 +129,7 @@ final class BodyMemory: Sendable {
     func relinquish() {
         // Released outside of the lock, because others may be notified.
         let (share, counted) = state.withLock { state in
-            defer { (state.share, state.bytes, state.tools, state.counted) = (nil, 0, 0, 0) }
+            defer { (state.share, state.bytes, state.tools, state.expected, state.arrived, state.counted) = (nil, 0, 0, 0, 0, 0) }
             return (state.share, state.counted)
         }
         table.bodyBytesChange(by: -counted)
@@ -96,18 +138,21 @@ final class BodyMemory: Sendable {
 
     private var refusal: HTTPError { HTTPError(503, Self.usedUpReason(budget), headers: ["Retry-After": "5", "Connection": "close"]) }
 
-    /// - Returns: the total.
+    /// - Returns: the total of what the task that answers holds.
     private func count(_ change: (inout State) -> Void) throws(HTTPError) -> Int {
-        let (share, held, owed, isQuiet, difference) = state.withLock { state in
+        // The event loop and the task report to the budget in the order of their changes. Whoever is told meanwhile does nothing at once.
+        let (standing, held) = state.withLock { state in
             change(&state)
             let held = state.bytes + state.tools
             let share = state.share ?? budget.share(of: origin) { [yieldResources] in if $0 == .evicted { yieldResources() } }
             state.share = share
-            defer { state.counted = held }
-            return (share, held, state.isOwed ? held : 0, state.isQuiet, held - state.counted)
+            table.bodyBytesChange(by: held + state.arrived - state.counted)
+            state.counted = held + state.arrived
+            let all = state.counted + state.expected
+            // The client cannot release the base without ending the connection: it alone is no reason for that.
+            return (share.hold(all + Self.baseBytes, owedByPeer: state.isOwed ? all : 0, isQuiet: state.isQuiet), held)
         }
-        table.bodyBytesChange(by: difference)
-        if share.hold(held, owedByPeer: owed, isQuiet: isQuiet) == .evicted { throw refusal }
+        if standing == .evicted { throw refusal }
         return held
     }
 }

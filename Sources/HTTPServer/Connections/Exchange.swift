@@ -9,6 +9,8 @@ final class Exchange {
     let declaredLength: Int?
     /// Nil if the request has no body.
     private(set) var pipe: BodyPipe?
+    /// Belongs to the request: it is released when nobody refers to that any more.
+    weak var memory: BodyMemory?
     var task: Task<Void, Never>?
     var encoder: ResponseEncoder
     /// How many bytes of the body have arrived.
@@ -27,6 +29,8 @@ final class Exchange {
     var isBodyWanted = false
     var idleTimer: Scheduled<Void>?
     var wholeTimer: Scheduled<Void>?
+    /// Until it is looked again whether there is memory for the next piece.
+    var roomTimer: Scheduled<Void>?
     /// Writers that wait until the client has read more.
     var writers: [EventLoopPromise<Void>] = []
 
@@ -107,9 +111,11 @@ final class Exchange {
         return declaredLength - received <= limit
     }
 
+    /// The most that a read of this size brings of the body.
+    func expected(in read: Int) -> Int { min(read, declaredLength.map { max(0, $0 - received) } ?? read) }
+
     /// Once a task switches from collecting the body to reading it piece by piece, there is no deadline for the whole body any more.
-    func demandBody(_ demand: BodyPipe.Demand) {
-        isBodyWanted = true
+    func noteDemand(_ demand: BodyPipe.Demand) {
         guard demand == .piece else { return }
         wholeTimer?.cancel()
         wholeTimer = nil
@@ -118,7 +124,8 @@ final class Exchange {
     func stopBodyTimers() {
         idleTimer?.cancel()
         wholeTimer?.cancel()
-        (idleTimer, wholeTimer) = (nil, nil)
+        roomTimer?.cancel()
+        (idleTimer, wholeTimer, roomTimer) = (nil, nil, nil)
     }
 
     /// No more of the body will arrive: the task that reads it gets the error and answers, since it knows what it did with the part

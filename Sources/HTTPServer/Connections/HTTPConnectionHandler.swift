@@ -10,9 +10,9 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private let core: HTTPListener.Core
-    private let entry: ConnectionTable.Entry
-    private var limits: HTTPLimits { core.table.limits }
+    let core: HTTPListener.Core
+    let entry: ConnectionTable.Entry
+    var limits: HTTPLimits { core.table.limits }
     private var info: ConnectionInfo
     private(set) var phase = Phase.idle
     private var queue = RequestQueue()
@@ -21,7 +21,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private var stallTimer: Scheduled<Void>?
     private var isDraining = false
     private var isFirstRequest = true
-    private var context: ChannelHandlerContext?
+    private(set) var context: ChannelHandlerContext?
     private let unread: UnreadBytes
 
     init(core: HTTPListener.Core, entry: ConnectionTable.Entry, info: ConnectionInfo) {
@@ -131,6 +131,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         if exchange.hasBody {
             exchange.open(BodyPipe { demand in eventLoop.execute { bound.value.handler?.bodyIsWanted(demand, of: bound.value) } })
             memory = core.bodyMemory(of: info, yieldResources: yieldResources)
+            memory?.noteBegun()
+            exchange.memory = memory
         }
         let limit = NamedLimit("body_bytes", limits.bodyBytes)
         let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: limit, memory: memory)
@@ -138,46 +140,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             method: head.method.rawValue, uri: head.uri, headers: HeaderList(head.headers.map { (name: $0.name, value: $0.value) }),
             body: body, connection: connection)
         exchange.task = Exchange.run(bound, request, core)
-    }
-
-    private func bodyIsWanted(_ demand: BodyPipe.Demand, of exchange: Exchange) {
-        guard isCurrent(exchange), !exchange.isComplete, let context else { return }
-        exchange.demandBody(demand)
-        if exchange.expectsContinue {
-            exchange.expectsContinue = false
-            context.writeAndFlush(wrapOutboundOut(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)
-        }
-        entry.noteWaiting()
-        if exchange.idleTimer == nil {
-            exchange.idleTimer = schedule(limits.bodyIdleTime) {
-                $0.fail(exchange, 408, "nothing of the request's body arrived for body_idle_time (\($0.limits.bodyIdleTime.shown))")
-            }
-        }
-        if demand == .pieceOfWhole, exchange.wholeTimer == nil {
-            exchange.wholeTimer = schedule(limits.bodyTime) {
-                $0.fail(exchange, 408, "the request's body did not arrive within body_time (\($0.limits.bodyTime.shown))")
-            }
-        }
-        resumeReading()
-    }
-
-    private func take(_ piece: ByteBuffer, of exchange: Exchange) {
-        exchange.received += piece.readableBytes
-        exchange.idleTimer?.cancel()
-        exchange.idleTimer = nil
-        // Nobody wanted the body: its short rest is discarded.
-        guard !exchange.isAnswered else { return }
-        exchange.isBodyWanted = false
-        entry.noteBusy()
-        exchange.pipe?.push(piece)
-    }
-
-    private func requestIsComplete(_ exchange: Exchange) {
-        exchange.isComplete = true
-        exchange.stopBodyTimers()
-        entry.noteBusy()
-        exchange.pipe?.end(.success(()))
-        if exchange.isAnswered { finishExchange(exchange) }
     }
 
     private func headerTimeIsUp() {
@@ -253,6 +215,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         guard exchange.encoder.keepAlive, !isDraining else { return finishConnection() }
         if exchange.isComplete { return finishExchange(exchange) }
         exchange.pipe?.end(.failure(ChannelError.ioOnClosedChannel))
+        exchange.roomTimer?.cancel()
         exchange.isBodyWanted = true
         entry.noteWaiting()
         exchange.idleTimer?.cancel()
@@ -261,7 +224,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     /// The next request is not processed until the socket has accepted the whole response to the last one.
-    private func finishExchange(_ exchange: Exchange) {
+    func finishExchange(_ exchange: Exchange) {
         exchange.isOver = true
         guard waitingBytes > 0, let context else { return next() }
         watchClient()
@@ -321,7 +284,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     // MARK: Refusals and closing
 
     /// Ends an exchange from our side: with an answer if none has begun, otherwise by closing the connection.
-    private func fail(_ exchange: Exchange, _ status: Int, _ reason: String) {
+    func fail(_ exchange: Exchange, _ status: Int, _ reason: String) {
         guard isCurrent(exchange) else { return }
         let hasBegun = exchange.encoder.progress != .notBegun
         exchange.end(HTTPError(status, reason))
@@ -356,11 +319,11 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         resumeReading()
     }
 
-    private func isCurrent(_ exchange: Exchange) -> Bool {
+    func isCurrent(_ exchange: Exchange) -> Bool {
         if case .exchange(let current) = phase { current === exchange } else { false }
     }
 
-    private func resumeReading() {
+    func resumeReading() {
         guard holdsRead, let context else { return }
         holdsRead = false
         context.read()
@@ -378,7 +341,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     private var waitingBytes: Int { (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0 }
 
-    private func schedule(_ time: TimeAmount, _ action: @escaping (HTTPConnectionHandler) -> Void) -> Scheduled<Void>? {
+    func schedule(_ time: TimeAmount, _ action: @escaping (HTTPConnectionHandler) -> Void) -> Scheduled<Void>? {
         context?.eventLoop.assumeIsolated().scheduleTask(in: time) { [weak self] in self.map(action) }
     }
 

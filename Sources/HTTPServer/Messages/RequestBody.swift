@@ -54,6 +54,12 @@ public struct RequestBody: AsyncSequence, Sendable {
     /// - Parameter whole: up to this size, the body must be complete within `body_time`, as if it were collected.
     package func pieces(unpacking unpacker: (any BodyUnpacker)?, whole: Int) -> Pieces { Pieces(body: self, unpacker: unpacker, whole: whole) }
 
+    private func take(isCollecting: Bool) async throws -> ByteBuffer? {
+        let piece = try await pipe?.next(isCollecting: isCollecting)
+        if let piece { memory?.noteTaken(piece.readableBytes) }
+        return piece
+    }
+
     /// From now on what was made from the body takes this many bytes. Returns when the agent's memory for its peers has that much available,
     /// so that nothing more is read or decompressed before.
     ///
@@ -100,7 +106,7 @@ public struct RequestBody: AsyncSequence, Sendable {
                     await Task.yield()
                     return try counted(unpacked)
                 }
-                guard let piece = try await body.pipe?.next(isCollecting: count <= whole) else { return nil }
+                guard let piece = try await body.take(isCollecting: count <= whole) else { return nil }
                 came += piece.readableBytes
                 guard came <= body.limit.value else { throw body.limit.tooLarge }
                 guard let unpacker else { return try counted(piece) }
@@ -132,7 +138,7 @@ public struct RequestBody: AsyncSequence, Sendable {
         /// - Throws: ``HTTPError`` as ``RequestBody/collect()``, and `CancellationError`.
         public mutating func next() async throws -> ByteBuffer? {
             if count == 0 { try body.checkDeclaredLength() }
-            guard let piece = try await body.pipe?.next(isCollecting: false) else { return nil }
+            guard let piece = try await body.take(isCollecting: false) else { return nil }
             count += piece.readableBytes
             guard count <= body.limit.value else { throw body.limit.tooLarge }
             return piece
