@@ -120,7 +120,7 @@ struct AnswerHoldings {
     private func wants(_ origin: String) -> Int { sums[origin, default: 0] + awaited[origin, default: 0] }
 
     /// Memory of answers that were cut just now. One whose memory is not released soon no longer counts: others are then cut instead.
-    private func stillLeaving(_ now: UInt64) -> Int {
+    func stillLeaving(_ now: UInt64) -> Int {
         leaving.values.reduce(0) { $0 + (now < $1.since + CouchLimits.answerHaste * 1_000_000 ? $1.bytes : 0) }
     }
 

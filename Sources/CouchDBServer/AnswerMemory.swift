@@ -6,7 +6,8 @@ import Synchronization
 /// memory for them, and what was read counts until the client has received it.
 ///
 /// If a request waits too long for memory, the answers whose clients have left the most unread for the longest are cut until there is enough; a client
-/// that reads is done by then. Memory for a request itself is owed by its client while there is something for the client to read, because it is held
+/// that reads is done by then. If that is not enough for a request whose address holds no more than its share, connections of other addresses that hold
+/// more than theirs are ended, whatever they are for. Memory for a request itself is owed by its client while there is something for the client to read, because it is held
 /// until that is read. Otherwise it is not, however long it is held: feeds waiting for changes hold such memory, and so do requests waiting for memory.
 /// If these use up all of it, further requests get a 503 and are asked to come back. Whoever needs little is served at once.
 package final class AnswerMemory: Sendable {
@@ -235,7 +236,7 @@ package final class AnswerMemory: Sendable {
             }
             // If no client can release anything, the one that waits gains nothing from it: memory of requests is released once these are answered.
             if !givesWay || isAlone {
-                if let grant = grant(bytes) { return grant }
+                if let grant = grant(bytes, of: origin) { return grant }
                 if isAlone { return Grant(bytes: bytes) }
             }
             if orFew { return Grant(bytes: CouchLimits.smallAnswer) }
@@ -256,21 +257,33 @@ package final class AnswerMemory: Sendable {
     /// What answers to one address may take up while requests of others wait.
     private var addressShare: Int { budget.unrestricted / CouchLimits.addressShare }
 
+    /// Whether an address that reads this many bytes holds no more than its share with them. Such requests do not wait until there are no restrictions:
+    /// other addresses could keep the memory between that and the point above which somebody is evicted for as long as they like.
+    private func isModest(_ bytes: Int, of origin: String) -> Bool {
+        budget.sums(of: origin).bytes + bytes <= min(addressShare, budget.share(for: origin))
+    }
+
     /// Nil without memory.
-    private func grant(_ bytes: Int) -> Grant? {
-        if budget.isAwaited { return budget.hasRoom(for: bytes) ? Grant(bytes: bytes) : nil }
-        guard let room = budget.reserveWithoutEviction(bytes) else { return nil }
+    private func grant(_ bytes: Int, of origin: String) -> Grant? {
+        let isModest = isModest(bytes, of: origin)
+        if budget.isAwaited { return (isModest ? budget.fits(bytes) : budget.hasRoom(for: bytes)) ? Grant(bytes: bytes) : nil }
+        guard let room = budget.reserveWithoutEviction(bytes, despiteRestrictions: isModest) else { return nil }
         return Grant(bytes: bytes, room: room)
     }
 
-    /// Cuts answers that their clients do not read, until a request that waits has what it needs.
+    /// Cuts answers that their clients do not read, until a request that waits has what it needs. If that is not enough for a request whose address is
+    /// content with its share, connections of any kind go whose addresses hold more than theirs.
     private func cutDebtors(for bytes: Int, of answer: Answer, waited: UInt64) {
-        let (now, lacking, share) = (time.monotonicNanoseconds(), budget.shortfall(for: bytes), addressShare)
-        let cut = holdings.withLock { holdings in
+        let (now, share, isModest) = (time.monotonicNanoseconds(), addressShare, isModest(bytes, of: answer.origin))
+        let lacking = budget.shortfall(for: bytes, despiteRestrictions: isModest)
+        let (cut, coming) = holdings.withLock { holdings -> ([AnswerHoldings.Held], Int) in
             holdings.wait(ObjectIdentifier(answer), of: answer.origin, for: bytes)
-            return holdings.cutting(for: ObjectIdentifier(answer), lacking: lacking, waited: waited, share: share, now)
+            let cut = holdings.cutting(for: ObjectIdentifier(answer), lacking: lacking, waited: waited, share: share, now)
+            return (cut, holdings.stillLeaving(now))
         }
         for debtor in cut { debtor.cut() }
+        guard isModest, waited > CouchLimits.answerHaste * 1_000_000, coming < lacking else { return }
+        budget.makeRoom(for: bytes - coming, of: answer.origin)
     }
 
     private func pay(_ answer: ObjectIdentifier, _ bytes: Int) {

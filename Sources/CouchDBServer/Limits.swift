@@ -61,7 +61,8 @@ enum CouchLimits {
     /// more.
     static let answerForbearance: UInt64 = 15_000
     /// `couchdb_address_share`: the part of the memory for all answers that those to one address may take up while requests of others wait: a quarter.
-    /// All answers together may take up five eighths of `limits.memory`, and less if the process uses memory that is not accounted for.
+    /// All answers together may take up five eighths of `limits.memory`, or seven eighths if those of an address that holds no more than its share come
+    /// on top, and less if the process uses memory that is not accounted for.
     static let addressShare = 4
     /// An answer with fewer bytes is not worth counting.
     static let smallAnswer = 16 << 10

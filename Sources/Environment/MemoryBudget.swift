@@ -19,7 +19,7 @@ public final class MemoryBudget: Sendable {
     }
 
     /// What one connection holds.
-    fileprivate struct Holding {
+    struct Holding {
         /// With whose connections it counts.
         var origin: Origin
         var bytes = 0
@@ -44,7 +44,7 @@ public final class MemoryBudget: Sendable {
         var load: Load { Load(bytes: bytes, owed: owedByPeer >= MemoryBudget.smallDebt ? owedByPeer : 0) }
 
         /// Another thread may have read the clock later and been processed first.
-        fileprivate func age(_ now: UInt64) -> UInt64 { now > owesSince ? now - owesSince : 0 }
+        func age(_ now: UInt64) -> UInt64 { now > owesSince ? now - owesSince : 0 }
 
         mutating func owe(_ bytes: Int, _ now: UInt64) {
             if min(bytes, owedByPeer) < MemoryBudget.smallDebt {
@@ -73,25 +73,25 @@ public final class MemoryBudget: Sendable {
     }
 
     struct State {
-        fileprivate var holdings: [Int: Holding] = [:]
+        var holdings: [Int: Holding] = [:]
         fileprivate var last = 0
         var used = 0
         /// The part of it held by connections that have to end: it is released once they have.
-        fileprivate var leaving = 0
+        var leaving = 0
         /// The maximum since it was last queried.
         var highest = 0
         /// What the connections of each origin hold and owe together.
         var origins = Origins()
         fileprivate var crowded: Set<Int> = []
         /// Connections whose peers owe a significant amount: the candidates for eviction.
-        fileprivate var debtors: Set<Int> = []
+        var debtors: Set<Int> = []
         /// Connections that hold much although nothing happens on them, and what they hold together.
-        fileprivate var quiet: Set<Int> = []
-        fileprivate var quietBytes = 0
+        var quiet: Set<Int> = []
+        var quietBytes = 0
         /// Connections with something to spare that have not been asked for it.
         fileprivate var spares: Set<Int> = []
         /// What the connections that were asked will release.
-        fileprivate var promised = 0
+        var promised = 0
         /// The part of the used memory that is reserved for work.
         var reserved = 0
         var highestReserved = 0
@@ -156,7 +156,7 @@ public final class MemoryBudget: Sendable {
     }
 
     /// A smaller debt does not count.
-    fileprivate static let smallDebt = 2 << 10
+    static let smallDebt = 2 << 10
 
     /// A quiet connection with less than this is not worth ending: a new one in its place would hold almost as much.
     private static let smallestQuiet = 48 << 10
@@ -217,70 +217,13 @@ public final class MemoryBudget: Sendable {
     }
 
     /// What connections can spare is released before any of them is evicted.
-    private func requestSpareMemory(_ state: inout State) -> [@Sendable () -> Void] {
+    func requestSpareMemory(_ state: inout State) -> [@Sendable () -> Void] {
         defer { state.spares = [] }
         return state.spares.sorted().compactMap { number in
             state.holdings[number]?.wasAsked = true
             state.promised += state.holdings[number]?.spare ?? 0
             return state.holdings[number]?.trim
         }
-    }
-
-    /// For memory that a peer is about to make us hold: the largest debtors are evicted as if it were already held. Even for a large part of the
-    /// budget, not everybody has to go.
-    func makeRoom(for bytes: Int) {
-        let now = time.monotonicNanoseconds()
-        let (calls, trims) = state.withLock { state -> ([Call], [@Sendable () -> Void]) in
-            var calls: [Call] = []
-            let trims = requestSpareMemory(&state)
-            evict(&state, now, for: min(bytes, most(state) / 4), &calls)
-            return (calls, trims)
-        }
-        for trim in trims { trim() }
-        for (call, standing) in calls { call(standing) }
-    }
-
-    /// Evicts the largest debtors, until the budget is kept with `room` to spare. Without that, quiet connections are evicted instead if they use up the
-    /// budget: otherwise whoever has something to transfer would be evicted, one after the other, for as long as the quiet ones stay.
-    private func evict(_ state: inout State, _ now: UInt64, for room: Int = 0, _ calls: inout [Call]) {
-        while state.used + room - state.promised - state.leaving > most(state) {
-            guard let number = (room == 0 ? quietest(state, now) : nil) ?? largestDebtor(state, now), let holding = state.holdings[number] else { return }
-            // Its memory remains in use until it has ended: if others took its place at once, both would be in memory.
-            state.withdraw(holding, number)
-            state.leaving += holding.bytes
-            state.holdings[number]?.spare = 0
-            state.holdings[number]?.wasAsked = false
-            state.holdings[number]?.owedByPeer = 0
-            state.holdings[number]?.isEvicted = true
-            calls.append((holding.changed, .evicted))
-        }
-    }
-
-    private func largestDebtor(_ state: State, _ now: UInt64) -> Int? {
-        // Only debtors are examined: otherwise, when many honest connections use up the budget, each call would examine all of them.
-        let debtors = state.debtors.compactMap { number in
-            state.holdings[number].map { (number: number, origin: $0.origin, weight: $0.weight(now), isStale: $0.age(now) >= Self.staleDebt) }
-        }
-        let (origins, most) = (state.origins, most(state))
-        let accused = Self.accused(
-            debtors, origin: { $0.origin }, weight: { $0.weight }, isStale: { $0.isStale }, owesTooMuch: { origins.owesTooMuch($0, most: most) })
-        let largest = accused.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
-        return largest.flatMap { $0.weight > 0 ? $0.number : nil }
-    }
-
-    /// Nanoseconds after which a debt is older than that of a peer which transfers something.
-    private static let staleDebt: UInt64 = 10_000_000_000
-
-    /// The quiet connection that holds the most, and of several the one that has been quiet for the longest. Nil if the quiet ones hold no more than half
-    /// of the budget, if the debtors owe a quarter of it, or if one of these makes no progress: then others are to blame.
-    private func quietest(_ state: State, _ now: UInt64) -> Int? {
-        guard state.quietBytes > limit / 2 else { return nil }
-        let debtors = state.debtors.compactMap { state.holdings[$0] }
-        guard debtors.reduce(0, { $0 + $1.owedByPeer }) < limit / 4, debtors.allSatisfy({ $0.age(now) < Self.staleDebt }) else { return nil }
-        let quiet = state.quiet.compactMap { number in
-            state.holdings[number].map { (number: number, bytes: $0.quietBytes, since: $0.quietSince ?? .max) }
-        }
-        return quiet.max { ($0.bytes, $1.since, $1.number) < ($1.bytes, $0.since, $0.number) }?.number
     }
 
     func relieve(_ state: inout State, except number: Int? = nil, _ calls: inout [Call]) {
@@ -362,7 +305,7 @@ extension MemoryBudget.State {
     }
 
     /// A connection has ended, or has to: it is no longer counted on.
-    fileprivate mutating func withdraw(_ holding: MemoryBudget.Holding, _ number: Int) {
+    mutating func withdraw(_ holding: MemoryBudget.Holding, _ number: Int) {
         origins.change(holding.origin, from: holding.load, to: .nothing)
         if holding.wasAsked { promised -= holding.spare }
         crowded.remove(number)

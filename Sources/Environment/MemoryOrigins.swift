@@ -40,6 +40,9 @@ extension MemoryBudget {
         /// What the connections of an origin hold and owe together.
         func load(of origin: Origin) -> Load { sums[origin].map { Load(bytes: $0.bytes, owed: $0.owed) } ?? .nothing }
 
+        /// The part of what all connections may hold together that each origin may hold, with the given one, which may hold nothing yet.
+        func share(of most: Int, besides origin: Origin) -> Int { most / (sums.count + (sums[origin] == nil ? 1 : 0)) }
+
         mutating func change(_ origin: Origin, from old: Load, to new: Load) {
             guard old != new else { return }
             var sum = sums[origin] ?? Sum()
@@ -97,6 +100,9 @@ extension MemoryBudget {
             return totals[source, default: 0] >= least && owesTooMuch(source)
         }
     }
+
+    /// The fair share of an address, in bytes: what all connections may hold, divided among all that hold anything, and this one.
+    public func share(for address: String) -> Int { state.withLock { $0.origins.share(of: most($0), besides: .address(address)) } }
 
     /// Number of origins that hold or owe anything.
     package var origins: Int { state.withLock { $0.origins.count } }

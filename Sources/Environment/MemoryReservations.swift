@@ -94,10 +94,12 @@ extension MemoryBudget {
 
     /// Reserves a part of the budget for what is read next, if no restrictions follow from that.
     ///
-    /// - Parameter others: additional bytes that must fit as well.
-    public func reserveWithoutEviction(_ bytes: Int, beside others: Int = 0) -> Reservation? {
+    /// - Parameters:
+    ///   - others: additional bytes that must fit as well.
+    ///   - despiteRestrictions: whether it is enough that nobody is evicted for it.
+    public func reserveWithoutEviction(_ bytes: Int, beside others: Int = 0, despiteRestrictions: Bool = false) -> Reservation? {
         let isGranted = state.withLock { state in
-            guard state.used + bytes + others <= calm(state) else { return false }
+            guard state.used + bytes + others <= (despiteRestrictions ? most(state) : calm(state)) else { return false }
             take(bytes, &state)
             return true
         }
@@ -114,8 +116,10 @@ extension MemoryBudget {
     /// Up to how many bytes in use there are no restrictions.
     public var unrestricted: Int { state.withLock { calm($0) } }
 
-    /// How many bytes others have to release before this much more would cause no restrictions.
-    public func shortfall(for bytes: Int) -> Int { state.withLock { max(0, $0.used + bytes - calm($0)) } }
+    /// How many bytes others have to release before this much more would cause no restrictions, or at least nobody to be evicted.
+    public func shortfall(for bytes: Int, despiteRestrictions: Bool = false) -> Int {
+        state.withLock { max(0, $0.used + bytes - (despiteRestrictions ? most($0) : calm($0))) }
+    }
 
     /// Whether this much more would cause nobody to be put off.
     public func fits(_ bytes: Int) -> Bool { state.withLock { $0.used + bytes <= most($0) } }

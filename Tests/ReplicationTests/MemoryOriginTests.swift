@@ -169,6 +169,41 @@ import Testing
         #expect(two.map(\.isEvicted) == [true, false] && own.allSatisfy { !$0.isEvicted })
     }
 
+    // MARK: - Room for others
+
+    @Test func roomForAnAddressIsMadeByTheHeaviestConnectionOfOneAboveItsShareThatIsIdleOrOwesSomething() {
+        let budget = budget()
+        let (busy, quiet, stuck) = (Peer(budget, attacker), Peer(budget, attacker), Peer(budget, attacker))
+        busy.hold(24 * megabyte, isOwed: false)
+        _ = quiet.share.hold(16 * megabyte, owedByPeer: 0, isQuiet: true)
+        stuck.hold(12 * megabyte)
+        let (honest, own, next) = (Peer(budget, other), Peer(budget, nil), Peer(budget, reader))
+        honest.hold(5 * megabyte)
+        own.hold(5 * megabyte)
+        next.hold(megabyte)
+        budget.makeRoom(for: megabyte, of: reader)
+        #expect([busy, quiet, stuck].allSatisfy { !$0.isEvicted })
+        budget.makeRoom(for: 2 * megabyte, of: reader)
+        #expect([busy, quiet, stuck].map(\.isEvicted) == [false, true, false])
+        // What leaves is enough for more.
+        budget.makeRoom(for: 17 * megabyte, of: reader)
+        #expect([busy, quiet, stuck].map(\.isEvicted) == [false, true, false])
+        budget.makeRoom(for: 18 * megabyte, of: reader)
+        #expect([busy, quiet, stuck].map(\.isEvicted) == [false, true, true])
+        budget.makeRoom(for: 60 * megabyte, of: reader)
+        #expect([busy, honest, own, next].allSatisfy { !$0.isEvicted })
+    }
+
+    @Test func noRoomIsMadeForAnAddressByItsOwnConnections() {
+        let budget = budget(16)
+        let peers = peers(3, of: attacker, budget)
+        for peer in peers { peer.hold(5 * megabyte) }
+        budget.makeRoom(for: 2 * megabyte, of: attacker)
+        #expect(peers.allSatisfy { !$0.isEvicted })
+        budget.makeRoom(for: 2 * megabyte, of: reader)
+        #expect(peers.map(\.isEvicted) == [true, false, false])
+    }
+
     // MARK: - Who is slowed down
 
     @Test func anAddressAboveItsShareIsCrowdedAndOneBelowIsNot() {
