@@ -7,7 +7,8 @@ import Synchronization
 /// each origin has a share that its connections divide among them. If the budget is used up nevertheless, the connection is evicted whose peer has made
 /// us hold the most for the longest time without progress: if one origin owes more than its fair share, and the most of all, that connection is one of
 /// its own, unless another has made no progress for ten seconds and weighs more than all of these. If most of the budget is held for quiet peers, and
-/// little is owed, one of the quiet ones goes instead.
+/// little is owed, one of the quiet ones goes instead. If only peers that have just begun to owe something owe any, and their origins hold no more than
+/// their share, a connection of an address that holds more goes, whether it owes anything or not.
 public final class MemoryBudget: Sendable {
     /// The standing of a connection in the budget.
     public enum Standing: Sendable, Equatable {
@@ -34,6 +35,8 @@ public final class MemoryBudget: Sendable {
         var quietBytes = 0
         var isCrowded = false
         var isEvicted = false
+        /// The connection has ended, and what it left behind is released without anybody's doing.
+        var isEnding = false
         /// The part that the connection releases on request.
         var spare = 0
         var wasAsked = false
@@ -76,7 +79,7 @@ public final class MemoryBudget: Sendable {
         var holdings: [Int: Holding] = [:]
         fileprivate var last = 0
         var used = 0
-        /// The part of it held by connections that have to end: it is released once they have.
+        /// The part of it held by connections that have to end, or have ended and left it behind: it is released soon.
         var leaving = 0
         /// The maximum since it was last queried.
         var highest = 0
@@ -164,7 +167,7 @@ public final class MemoryBudget: Sendable {
     private func set(_ number: Int, _ bytes: Int, owedByPeer: Int, spare: Int, isQuiet: Bool) -> Standing {
         let now = time.monotonicNanoseconds()
         let (standing, calls, trims) = state.withLock { state -> (Standing, [Call], [@Sendable () -> Void]) in
-            guard var holding = state.holdings[number], !holding.isEvicted else { return (.evicted, [], []) }
+            guard var holding = state.holdings[number], !holding.isEvicted, !holding.isEnding else { return (.evicted, [], []) }
             state.used += bytes - holding.bytes
             state.highest = max(state.highest, state.used)
             observe(&state)
@@ -250,7 +253,9 @@ public final class MemoryBudget: Sendable {
         let calls = state.withLock { state -> [Call] in
             guard let holding = state.holdings[number] else { return [] }
             state.forget(holding, number)
-            let left = Holding(origin: holding.origin, bytes: bytes, changed: { _ in }, trim: {})
+            var left = Holding(origin: holding.origin, bytes: bytes, changed: { _ in }, trim: {})
+            left.isEnding = true
+            state.leaving += bytes
             state.holdings[number] = left
             state.origins.change(left.origin, from: .nothing, to: left.load)
             state.used += bytes
@@ -301,7 +306,8 @@ extension MemoryBudget.State {
     /// A connection has ended.
     fileprivate mutating func forget(_ holding: MemoryBudget.Holding, _ number: Int) {
         used -= holding.bytes
-        if holding.isEvicted { leaving -= holding.bytes } else { withdraw(holding, number) }
+        if holding.isEvicted || holding.isEnding { leaving -= holding.bytes }
+        if !holding.isEvicted { withdraw(holding, number) }
     }
 
     /// A connection has ended, or has to: it is no longer counted on.

@@ -42,7 +42,7 @@ extension MemoryBudget {
         let share = state.origins.share(of: most(state), besides: origin)
         var best: (sum: Int, bytes: Int, number: Int)?
         for number in numbers {
-            guard let holding = state.holdings[number], holding.bytes > 0, !holding.isEvicted, holding.origin != origin else { continue }
+            guard let holding = state.holdings[number], holding.bytes > 0, !holding.isEvicted, !holding.isEnding, holding.origin != origin else { continue }
             // What counts with no address is ours: work in progress, or a connection that we opened.
             guard case .address = holding.origin else { continue }
             let sum = state.origins.load(of: holding.origin).bytes
@@ -57,7 +57,8 @@ extension MemoryBudget {
     /// budget: otherwise whoever has something to transfer would be evicted, one after the other, for as long as the quiet ones stay.
     func evict(_ state: inout State, _ now: UInt64, for room: Int = 0, _ calls: inout [Call]) {
         while state.used + room - state.promised - state.leaving > most(state) {
-            guard let number = (room == 0 ? quietest(state, now) : nil) ?? largestDebtor(state, now), let holding = state.holdings[number] else { return }
+            let found = (room == 0 ? quietest(state, now) : nil) ?? largestDebtor(state, now).map { toBlame(insteadOf: $0, state, now) }
+            guard let number = found, let holding = state.holdings[number] else { return }
             dismiss(number, holding, &state, &calls)
         }
     }
@@ -84,6 +85,20 @@ extension MemoryBudget {
         let largest = accused.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
         return largest.flatMap { $0.weight > 0 ? $0.number : nil }
     }
+
+    /// The connection to end instead of the largest debtor, if that has only just begun to owe something and its origin holds no more than its share:
+    /// once the connections of a crowd have been evicted, or if they hold much and owe nothing, it may be the only one that owes anything. Those go first
+    /// for which no work is in progress. The debtor itself if no address holds more than its share.
+    private func toBlame(insteadOf debtor: Int, _ state: State, _ now: UInt64) -> Int {
+        guard let holding = state.holdings[debtor], holding.age(now) < Self.freshDebt else { return debtor }
+        let (sum, share) = (state.origins.load(of: holding.origin).bytes, state.origins.share(of: most(state), besides: holding.origin))
+        guard sum <= share else { return debtor }
+        let idle = heaviest(state.debtors.union(state.quiet), state, besides: holding.origin)
+        return idle ?? heaviest(state.holdings.keys, state, besides: holding.origin) ?? debtor
+    }
+
+    /// Nanoseconds before which a debt says nothing about its peer: anybody who transfers something owes it for that long.
+    private static let freshDebt: UInt64 = 1_000_000_000
 
     /// Nanoseconds after which a debt is older than that of a peer which transfers something.
     private static let staleDebt: UInt64 = 10_000_000_000

@@ -169,6 +169,52 @@ import Testing
         #expect(two.map(\.isEvicted) == [true, false] && own.allSatisfy { !$0.isEvicted })
     }
 
+    /// What they hold is released soon, without anybody's doing.
+    @Test(arguments: [false, true]) func nobodyElseIsDroppedWhileWhatDroppedConnectionsHoldOrLeaveBehindIsEnough(_ hasEnded: Bool) {
+        let budget = budget(16)
+        let (honest, large) = (Peer(budget, reader), Peer(budget, attacker))
+        large.hold(17 * megabyte)
+        #expect(large.isEvicted)
+        if hasEnded { large.share.end(leaving: 17 * megabyte) }
+        clock.go(2)
+        let first = honest.hold(megabyte / 8)
+        clock.go(2)
+        let second = honest.hold(megabyte / 4)
+        #expect(!honest.isEvicted && first != .evicted && second != .evicted && budget.isUsedUp)
+        large.share.giveUp()
+        #expect(budget.used == megabyte / 4)
+        // It leaves nothing behind in the sums either.
+        #expect(sums(attacker, budget) == [0, 0])
+        let third = honest.hold(16 * megabyte)
+        #expect(third != .evicted)
+        let fourth = honest.hold(17 * megabyte)
+        #expect(fourth == .evicted)
+    }
+
+    @Test func aReaderThatHasJustBegunStaysWhileAnAddressHoldsMoreThanItsShareThoughThatOwesNothing() {
+        let budget = budget(16)
+        let (honest, crowd) = (Peer(budget, reader), peers(32, of: attacker, budget))
+        for (index, peer) in crowd.enumerated() { peer.hold(index == 20 ? megabyte : megabyte / 4, isOwed: false) }
+        honest.hold(7 * megabyte + megabyte / 4)
+        #expect(!honest.isEvicted && crowd.allSatisfy { !$0.isEvicted })
+        // One that is idle goes before one for which work is in progress, though it holds less.
+        _ = crowd[10].share.hold(megabyte / 4, owedByPeer: 0, isQuiet: true)
+        honest.hold(15 * megabyte / 2)
+        #expect(!honest.isEvicted && crowd.enumerated().filter(\.element.isEvicted).map(\.offset) == [10])
+        honest.hold(8 * megabyte)
+        #expect(!honest.isEvicted && crowd.enumerated().filter(\.element.isEvicted).map(\.offset) == [10, 20])
+    }
+
+    @Test(arguments: [0, 1] as [UInt64]) func aReaderGoesThatOwesForLongerOrHoldsMoreThanItsShare(_ seconds: UInt64) {
+        let budget = budget(16)
+        let (honest, crowd) = (Peer(budget, reader), peers(8, of: attacker, budget))
+        // Half of the budget is its share.
+        honest.hold(seconds == 0 ? 9 * megabyte : 7 * megabyte)
+        clock.go(seconds)
+        for peer in crowd { peer.hold(5 * megabyte / 4, isOwed: false) }
+        #expect(honest.isEvicted && crowd.allSatisfy { !$0.isEvicted })
+    }
+
     // MARK: - Room for others
 
     @Test func roomForAnAddressIsMadeByTheHeaviestConnectionOfOneAboveItsShareThatIsIdleOrOwesSomething() {
