@@ -1,6 +1,8 @@
+import BLIP
 import Documents
 import DocumentStore
 import Interfaces
+import NIOCore
 import Replication
 import Testing
 
@@ -35,6 +37,21 @@ struct ListenerFilterTests {
         status = await replicator.run()
         #expect(status.error == nil && status.counts.pulled == 1)
         #expect(try await a.contents() == b.contents())
+    }
+
+    /// Whoever asks for documents by name would take those that are missing for gone.
+    @Test(arguments: [false, true]) func theEndOfABacklogSaysWhetherAnythingIsWithheld(_ fails: Bool) async throws {
+        let database = try TestDatabase("b")
+        for id in 1...3 { try await database.put("doc-\(id)", "{}") }
+        let peer = try await Peer(hub(database, TestFilter(failing(at: fails ? "doc-2" : "none")))) { _ in nil }
+        #expect(await peer.begin()?.error == nil)
+        #expect(await peer.ask("subChanges", [("collection", "0")])?.error == nil)
+        var end: IncomingRequest?
+        for await request in peer.requests where request.profile == "changes" && request.body.readableBytes == 2 {
+            end = request
+            break
+        }
+        #expect(end?.properties["withheld"] == (fails ? "true" : nil))
     }
 
     @Test func aContinuousPeerGetsTheRestWithoutANewConnection() async throws {

@@ -52,4 +52,26 @@ struct OvertakenRowTests {
         #expect(came == (generations < 10 ? ["rev", "rev", "rev"] : ["norev", "rev", "norev"]))
         #expect(await peer.isAlive())
     }
+
+    /// What took its place does not come from it: the peer would take it for a decision against what it has from others.
+    @Test func aRevisionOfABranchThatIsLeftByNowIsNotSent() async throws {
+        let database = try TestDatabase("hub")
+        try await database.put("x", "{\"n\":1}")
+        let peer = try await Peer(Hub(database)) { $0.profile == "changes" ? nil : OutgoingReply() }
+        await peer.begin()
+        #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")])?.error == nil)
+        var requests = peer.requests.makeAsyncIterator()
+        var came: [String] = []
+        let collection = try database.collection()
+        while came.count < 2, let request = await requests.next() {
+            if request.properties["id"] == "x" { came.append(request.profile) }
+            guard request.profile == "changes", String(buffer: request.body).contains("\"x\"") else { continue }
+            if came.isEmpty {
+                try await database.database.write { _ = try $0.purge(collection, doc("x")) }
+                try await database.put("x", "{\"n\":2}")
+            }
+            peer.reply(to: request.number, OutgoingReply(json: "[[]]"))
+        }
+        #expect(came == ["norev", "rev"])
+    }
 }

@@ -289,8 +289,10 @@ struct BLIPDialect: Dialect, ~Copyable {
         send(message, slot, style == .propose ? .proposals(slot: slot, list, rows: rows) : .changes(slot: slot, list, rows: rows))
     }
 
-    mutating func announceCaughtUp(_ slot: Int) {
-        send(OutgoingRequest(profile: Profile.changes, body: ByteBuffer(string: "[]"), isUrgent: true, isNoReply: true), slot, nil)
+    mutating func announceCaughtUp(_ slot: Int, withholds: Bool) {
+        var message = OutgoingRequest(profile: Profile.changes, body: ByteBuffer(string: "[]"), isUrgent: true, isNoReply: true)
+        if withholds { message.properties.append(Property.withheld, "true") }
+        send(message, slot, nil)
     }
 
     /// - Parameter delta: sent instead of the body, to a peer that has `document.base`.

@@ -21,6 +21,8 @@ enum DialectEvent: Sendable {
     case wantsMore(AnswerHandle)
     /// A request cannot be continued. `wantsLegacy`: the peer refuses messages that name collections.
     case failed(ReplicationError, wantsLegacy: Bool)
+    /// The peer has documents that it does not announce for now.
+    case withholds(slot: Int)
     /// The peer does not select documents in a continuous pull.
     case cannotSelectDocuments(ReplicationError)
     case refuse(AnswerHandle?, MessageError)

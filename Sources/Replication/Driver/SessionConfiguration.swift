@@ -230,7 +230,7 @@ public struct SessionObserver: Sendable {
     package var checkpointSaved: @Sendable (CollectionName) -> Void = { _ in }
     /// A blob transfer resumes at this offset, after the part that an earlier connection transferred.
     package var blobResumed: @Sendable (BlobDigest, _ offset: UInt64) -> Void = { _, _ in }
-    /// The peer has these documents, and offers a revision of each.
+    /// The peer has these documents, or may have them, and offers a revision of each unless it withholds it for now.
     var offered: (@Sendable (CollectionName, [DocumentID]) -> Void)?
 
     public init(

@@ -36,6 +36,21 @@ struct OutgoingChecks {
     /// decision. Half of what Couchbase Lite keeps by default (`maxRevTreeDepth`).
     private static let generationsPeersKeep: UInt64 = 10
 
+    /// What becomes of a revision in whose place there is another one by now.
+    private static func look(
+        at own: RevisionID, of id: DocumentID, behind current: RevisionID, _ transaction: ReadTransaction, _ collection: Collection
+    ) throws -> PreSendReview.Look {
+        guard current.generation < own.generation + generationsPeersKeep else { return .farBehind }
+        do throws(StoreError) {
+            // If the document has gone over to another branch, the peer would take this one for our decision, against what it may have from others.
+            let tree = try transaction.tree(collection, id)
+            return tree?.isAncestor(own, of: current) ?? false ? .open : .changed
+        } catch {
+            guard case .documentDamaged = error else { throw error }
+            return .open
+        }
+    }
+
     private func checkNext(_ link: CollectionLink) {
         guard let documents = link.leaving.next() else { return }
         let (slot, generation, collection, peer) = (link.slot, link.generation, link.collection, session.channelPeer)
@@ -48,9 +63,10 @@ struct OutgoingChecks {
                 if let access, try !transaction.isVisible(collection, document.id, row.revision, to: access) { return .hidden }
                 guard needsFilterRecheck || mayHaveChanged else { return .open }
                 // It may have got another name by now.
-                if row.sequence != document.sequence, try transaction.revision(named: document.version, collection, document.id) != row.revision {
-                    if needsFilterRecheck || document.currency == .overtakenByPeer { return .changed }
-                    return row.revision.generation < document.version.generation + Self.generationsPeersKeep ? .open : .farBehind
+                let own = row.sequence == document.sequence ? row.revision : try transaction.revision(named: document.version, collection, document.id)
+                if own != row.revision {
+                    guard let own, !needsFilterRecheck, document.currency != .overtakenByPeer else { return .changed }
+                    return try Self.look(at: own, of: document.id, behind: row.revision, transaction, collection)
                 }
                 guard needsFilterRecheck else { return .open }
                 return .doubted(
