@@ -152,12 +152,12 @@ import Testing
     }
 
     @Test func bodiesOfAllConnectionsTogetherAreBounded() async throws {
-        try await withListener(memory: MemoryBudget(limit: 10_000)) { listener, _ in
+        try await withListener(memory: MemoryBudget(limit: 160_000)) { listener, _ in
             // More than there will ever be room for.
-            try await expectStatus(413, listener.port, "PUT /db/doc HTTP/1.1\r\nHost: h\r\nContent-Length: 6000\r\n\r\n\(String(repeating: "x", count: 6_000))")
+            try await expectStatus(413, listener.port, "PUT /db/doc HTTP/1.1\r\nHost: h\r\nContent-Length: 90000\r\n\r\n\(String(repeating: "x", count: 90_000))")
             // And what was held is given back: three bodies for which there is no room at the same time.
             for _ in 0..<3 {
-                try await expectStatus(404, listener.port, "PUT /db/doc HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 4800\r\n\r\n\(String(repeating: "x", count: 4_800))")
+                try await expectStatus(404, listener.port, "PUT /db/doc HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 60000\r\n\r\n\(String(repeating: "x", count: 60_000))")
             }
         }
     }
