@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 
 /// The lock file that shows which agent owns a data folder. One per folder, whatever databases the agent has, since the admin
@@ -33,7 +34,7 @@ final class DataFolderLock: Sendable {
     }
 
     /// Whether the locked file is the one at its path. If it was removed or replaced, it keeps no other agent from the folder.
-    var isInPlace: Bool { FileMark(descriptor: descriptor) == FileMark(path: path) }
+    var isInPlace: Bool { FileIdentity(descriptor: descriptor) == FileIdentity(path: path) }
 
     deinit { close(descriptor) }
 

@@ -111,6 +111,26 @@ struct DiskBurstTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    /// Without a reserve nothing is left for the way out: deletions and compaction say so and change nothing, and work once there is room.
+    @Test("on a full disk without a reserve, compaction says that it needs room, as often as it is tried, and works once there is some")
+    func fullLog() async throws {
+        let (agent, disk) = try await SmallDisk.start(Configuration.hub(more: "disk: { interval: 3600, reserve: 0 }\n"), database: nil, size: "24m")
+        try await agent.load("kept", 4_000, extra: ",\"pad\":\"\(String(repeating: "x", count: 100))\"")
+        let doomed = try await agent.save("doomed", "{\"pad\":\"\(Self.pad)\"}")
+        try disk.fill()
+        let deletion = "/api/databases/main/documents/doomed?rev=\(doomed)"
+        #expect(try await agent.admin.request("DELETE", deletion).status == 507)
+        for _ in 0..<2 {
+            let compacted = try await agent.admin.post("/api/databases/main/compact", "")
+            #expect(compacted.status == 507, "\(compacted)")
+            #expect(try await agent.admin.get("/health").text.contains("writes_failing"))
+        }
+        disk.empty()
+        #expect(try await agent.admin.post("/api/databases/main/compact", "").status == 200)
+        #expect(try await agent.admin.request("DELETE", deletion).status == 200)
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("an agent that starts on a full disk with a reserve starts, accepts deletions, and accepts everything once there is room")
     func starting() async throws {
         let folder = try TemporaryFolder()

@@ -133,18 +133,7 @@ struct GuardTests {
                   resolve = function(conflict, ctx) if ctx.user then return conflict end return conflict.remot_doc end,
                   sync = function(doc, old, ctx) if doc.admin then return ctx.admin end require_admin() end }
                 """)
-            let names = try state.loadTests(chunkName: "p.test.lua", source: Array("return { a = function(t) \(body) end }".utf8))
-            var message: String?
-            do throws(LuaFailure) {
-                try state.runTest(names[0], context: makeContext())
-            } catch {
-                message = error.message
-            }
-            guard let part else {
-                #expect(message == nil)
-                return
-            }
-            #expect(message?.contains(part) == true, "\(message ?? "it passed")")
+            try Self.expectTest(of: state, doing: body, toFailWith: part)
         }
     }
 
@@ -170,18 +159,20 @@ struct GuardTests {
                 return { \(Self.declared), pull_filter = function(doc, ctx) return true end, resolve = function(conflict, ctx) return nightjar.delete end,
                   sync = function(doc, old, ctx) end }
                 """)
-            let names = try state.loadTests(chunkName: "p.test.lua", source: Array("return { a = function(t) \(body) end }".utf8))
-            var message: String?
-            do throws(LuaFailure) {
-                try state.runTest(names[0], context: makeContext())
-            } catch {
-                message = error.message
-            }
-            guard let part else {
-                #expect(message == nil)
-                return
-            }
-            #expect(message?.contains(part) == true, "\(message ?? "it passed")")
+            try Self.expectTest(of: state, doing: body, toFailWith: part)
         }
+    }
+
+    /// Expects a test of this plugin to fail with a message that contains `part`, or to pass if that is nil.
+    private static func expectTest(of state: LuaPluginState, doing body: String, toFailWith part: String?) throws {
+        let names = try state.loadTests(chunkName: "p.test.lua", source: Array("return { a = function(t) \(body) end }".utf8))
+        var message: String?
+        do throws(LuaFailure) {
+            try state.runTest(names[0], context: makeContext())
+        } catch {
+            message = error.message
+        }
+        guard let part else { return #expect(message == nil) }
+        #expect(message?.contains(part) == true, "\(message ?? "it passed")")
     }
 }

@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import HTTPServer
 import Logging
@@ -13,7 +14,7 @@ final class AdminSocket: Service {
 
     private struct State {
         var listener: HTTPListener?
-        var mark: FileMark?
+        var identity: FileIdentity?
         /// What was last logged as wrong; nil while all is well.
         var problem: String?
     }
@@ -32,10 +33,10 @@ final class AdminSocket: Service {
     /// Called when the socket accepts connections: only the agent's user may open it.
     func bound(_ listener: HTTPListener) {
         chmod(path, 0o600)
-        let mark = FileMark(path: path)
+        let identity = FileIdentity(path: path)
         state.withLock {
             $0.listener = listener
-            $0.mark = mark
+            $0.identity = identity
         }
     }
 
@@ -44,8 +45,8 @@ final class AdminSocket: Service {
 
     /// Whether the socket that this agent listens on is at its path.
     private var isInPlace: Bool {
-        guard let mark = state.withLock({ $0.mark }) else { return false }
-        return FileMark(path: path) == mark
+        guard let identity = state.withLock({ $0.identity }) else { return false }
+        return FileIdentity(path: path) == identity
     }
 
     func run() async throws {
@@ -104,30 +105,5 @@ final class AdminSocket: Service {
             the admin socket or the lock file of the data folder is gone or another file and cannot be made again, so commands may not reach this agent, and \
             another one may start on the same folder; it tries again every \(Self.seconds) seconds: \(error)
             """)
-    }
-}
-
-/// Tells whether the file at a path is still the same one.
-struct FileMark: Equatable, Sendable {
-    private let device: UInt64
-    private let inode: UInt64
-
-    /// nil if there is nothing at the path.
-    init?(path: String) {
-        var facts = stat()
-        guard stat(path, &facts) == 0 else { return nil }
-        self.init(facts)
-    }
-
-    /// nil if it is not open.
-    init?(descriptor: Int32) {
-        var facts = stat()
-        guard fstat(descriptor, &facts) == 0 else { return nil }
-        self.init(facts)
-    }
-
-    private init(_ facts: stat) {
-        device = UInt64(facts.st_dev)
-        inode = UInt64(facts.st_ino)
     }
 }

@@ -68,9 +68,8 @@ struct LogFile {
 
     /// Whether the path still refers to the open file.
     private var isStillThere: Bool {
-        var open = stat()
-        var named = stat()
-        return fstat(descriptor, &open) == 0 && stat(path, &named) == 0 && open.st_dev == named.st_dev && open.st_ino == named.st_ino
+        let open = FileIdentity(descriptor: descriptor)
+        return open != nil && open == FileIdentity(path: path)
     }
 
     private func rotate() -> String? {

@@ -20,7 +20,7 @@ final class Reconnecting {
     }
 
     func reconnectLater() {
-        guard case .active(let active) = session.role, active.replicator.isContinuous else { return }
+        guard !needsReconnect, case .active(let active) = session.role, active.replicator.isContinuous else { return }
         needsReconnect = true
         let delay = RetryDelay(first: session.limits.deferralSeconds, longest: session.limits.maximumDeferralSeconds)
         session.later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) {

@@ -89,6 +89,10 @@ public actor ReplicationSession: MessageReceiver {
     /// Ends the session, so that another connection requests what this one could not get.
     func requestReconnect(_ message: String) { driver.reconnecting.requestReconnect(message) }
 
+    /// Ends a continuous connection after a delay, which grows from one connection to the next if all of them end in this way, so that the next one
+    /// requests again what could not be obtained.
+    func reconnectLater() { driver.turn { $0.reconnecting.reconnectLater() } }
+
     /// Offers again what the peer refused.
     func retryRefused() {
         driver.turn { session in

@@ -230,8 +230,10 @@ public struct SessionObserver: Sendable {
     package var checkpointSaved: @Sendable (CollectionName) -> Void = { _ in }
     /// A blob transfer resumes at this offset, after the part that an earlier connection transferred.
     package var blobResumed: @Sendable (BlobDigest, _ offset: UInt64) -> Void = { _, _ in }
-    /// The peer has these documents, or may have them, and offers a revision of each unless it withholds it for now.
+    /// The peer has these documents, and offers a revision of each.
     var offered: (@Sendable (CollectionName, [DocumentID]) -> Void)?
+    /// The peer does not offer some documents of the collection for now, because its filter failed on them; it does not say which.
+    var withholds: (@Sendable (CollectionName) -> Void)?
 
     public init(
         activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in },

@@ -22,7 +22,10 @@ extension Replicator {
     }
 
     private func fetch(_ missing: MissingRevisions.Wanted) async -> Bool {
-        guard let reached = try? await connector.reach(configuration.chosen.key) else { return false }
+        guard let reached = try? await connector.reach(configuration.chosen.key) else {
+            await requestAgainLater(missing)
+            return false
+        }
         let transport = reached.transport
         guard !isStopping else {
             transport.drop()
@@ -45,30 +48,59 @@ extension Replicator {
         let (offered, owed) = (Offers(of: missing.held), Owed())
         let correlation = transport.correlationID
         let end = await replicate(
-            over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) }, told: { owed.note($0) })
+            over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) }, withheld: { offered.note(withheldIn: $0) },
+            told: { owed.note($0) })
         shared.withLock { $0.counters.add(counters.snapshot) }
         // Otherwise it is unknown what would have been offered.
         if end.error == nil, end.ending == .complete {
-            await forgetWithdrawn(missing.held, offered, correlation)
+            await forgetWithdrawn(missing.held.keys.sorted(), offered, correlation)
             await forgetTooLarge(owed.settled(missing.tooLarge))
             await forgetUnnamed(missing.rereadings.keys.filter { owed.isSettled($0) })
         }
+        if end.error != nil || end.ending != .complete || !owed.isEmpty || offered.areUncertain { await requestAgainLater(missing) }
         return end.error == nil && missing.concernsPushes
+    }
+
+    /// Some of these documents are still not here although the remote may have them: the next connection of a continuous replicator, which follows after
+    /// a growing delay, notices them again. Without it, nothing would as long as the present connection lasts.
+    private func requestAgainLater(_ missing: MissingRevisions.Wanted) async {
+        guard configuration.isContinuous, !isStopping else { return }
+        shared.withLock { $0.missing.forgetRequest(missing) }
+        for session in sessions { await session.reconnectLater() }
     }
 
     /// Which of the requested documents a connection was offered.
     private final class Offers: Sendable {
+        private struct State {
+            var ids: [CollectionName: Set<DocumentID>] = [:]
+            var withheld: Set<CollectionName> = []
+        }
+
         private let asked: [CollectionName: Set<DocumentID>]
-        private let ids = Mutex([CollectionName: Set<DocumentID>]())
+        private let state = Mutex(State())
 
         init(of asked: [CollectionName: [DocumentID]]) { self.asked = asked.mapValues(Set.init) }
 
         func note(_ collection: CollectionName, _ offered: [DocumentID]) {
             guard let asked = asked[collection] else { return }
-            ids.withLock { $0[collection, default: []].formUnion(offered.filter(asked.contains)) }
+            state.withLock { $0.ids[collection, default: []].formUnion(offered.filter(asked.contains)) }
         }
 
-        func has(_ collection: CollectionName, _ id: DocumentID) -> Bool { ids.withLock { $0[collection]?.contains(id) == true } }
+        /// The peer has more in this collection than it offers for now.
+        func note(withheldIn collection: CollectionName) { state.withLock { _ = $0.withheld.insert(collection) } }
+
+        /// Whether some of the requested documents were not offered, and may be among those that the peer withholds.
+        var areUncertain: Bool {
+            state.withLock { state in state.withheld.contains { asked[$0]?.isSubset(of: state.ids[$0] ?? []) == false } }
+        }
+
+        /// The requested documents that the peer does not have.
+        func withdrawn(_ collection: CollectionName) -> [DocumentID] {
+            state.withLock { state in
+                guard let asked = asked[collection], !state.withheld.contains(collection) else { return [] }
+                return asked.subtracting(state.ids[collection] ?? []).sorted()
+            }
+        }
     }
 
     /// The documents that a connection could not obtain or store, although another one may.
@@ -91,6 +123,8 @@ extension Replicator {
             }
         }
 
+        var isEmpty: Bool { state.withLock { $0.documents.isEmpty } }
+
         /// Whether no document of the collection has to be requested again.
         func isSettled(_ collection: CollectionName) -> Bool { state.withLock { !$0.ranOutOfSpace && $0.documents[collection] == nil } }
 
@@ -106,10 +140,10 @@ extension Replicator {
     }
 
     /// Documents that waited here for a blob, and that the remote did not offer when they were requested by name.
-    private func forgetWithdrawn(_ held: [CollectionName: [DocumentID]], _ offered: Offers, _ correlation: String?) async {
+    private func forgetWithdrawn(_ collections: [CollectionName], _ offered: Offers, _ correlation: String?) async {
         let key = configuration.remoteKey
-        for (name, ids) in held.sorted(by: { $0.key < $1.key }) {
-            let withdrawn = ids.filter { !offered.has(name, $0) }
+        for name in collections {
+            let withdrawn = offered.withdrawn(name)
             guard !withdrawn.isEmpty, let collection = configuration.database.collection(name) else { continue }
             do {
                 let forgotten = try await configuration.database.write { transaction -> [DocumentID] in

@@ -85,6 +85,16 @@ struct MissingRevisions {
         }
     }
 
+    /// What came of a request is unknown: it counts as not made, so that the next time that these documents are noticed they are requested at once.
+    mutating func forgetRequest(_ wanted: Wanted) {
+        for (collection, ids) in wanted.documents {
+            for id in ids {
+                refused.forget(Key(collection: collection, id: id))
+                held.forget(Key(collection: collection, id: id))
+            }
+        }
+    }
+
     /// Takes the documents to request next, by collection.
     mutating func take() -> Wanted {
         var wanted = Wanted(documents: refused.take(Self.batch))

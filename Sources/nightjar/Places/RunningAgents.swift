@@ -1,4 +1,5 @@
 import Agent
+import Environment
 import Glibc
 
 /// The agents of this machine that run with a certain configuration file, on whatever data folder: the file's `data` may have changed since they
@@ -40,14 +41,8 @@ enum RunningAgents {
         let named: String? =
             words.firstIndex(of: option).flatMap { words.indices.contains($0 + 1) ? words[$0 + 1] : nil }
             ?? words.first { $0.hasPrefix("\(option)=") }.map { String($0.dropFirst(option.count + 1)) }
-        guard let named, let wanted = identity(config) else { return false }
-        let found = identity(named.hasPrefix("/") ? named : "/proc/\(process)/cwd/\(named)")
-        return found?.device == wanted.device && found?.number == wanted.number
-    }
-
-    private static func identity(_ path: String) -> (device: dev_t, number: ino_t)? {
-        var information = stat()
-        return stat(path, &information) == 0 ? (device: information.st_dev, number: information.st_ino) : nil
+        guard let named, let wanted = FileIdentity(path: config) else { return false }
+        return FileIdentity(path: named.hasPrefix("/") ? named : "/proc/\(process)/cwd/\(named)") == wanted
     }
 
     /// Empty if it cannot be read.

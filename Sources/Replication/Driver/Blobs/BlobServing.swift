@@ -86,7 +86,8 @@ struct BlobServing {
         // the file.
         case let altered? where altered.isAlteredBlob: session.dialect.refuse(handle, .missing(altered.peerMessage))
         default:
-            session.log(error)
+            // A failed filter has told the operator itself. The peer's document must not be given up: it may have the blob once the filter works.
+            if !(error is PolicyFailure) { session.log(error) }
             session.dialect.refuse(handle, .busy)
         }
         session.tell(blobs: .served(handle))

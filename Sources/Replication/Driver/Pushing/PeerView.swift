@@ -41,7 +41,7 @@ struct PeerView: Sendable {
         while !rest.isEmpty {
             let (documents, taken) = try await read(rest, withBodies: filter != nil)
             rest = rest.dropFirst(taken)
-            for document in documents { found[document.id] = document.revision }
+            for (document, verdict) in documents where verdict.passes { found[document.id] = document.revision }
         }
         return found
     }
@@ -49,16 +49,18 @@ struct PeerView: Sendable {
     /// The blobs named by the document's current revision; none if the peer may not see it.
     ///
     /// - Parameter limit: maximum size of a body in bytes; a larger one is not examined.
+    /// - Throws: a ``PolicyFailure`` if the filter could not decide about the document.
     func blobs(of id: DocumentID, limit: Int = .max) async throws -> Set<BlobDigest> {
         let collection = collection
         let row = try await database.read { try $0.row(collection, id) }
         guard let row, row.hasBlobs, row.bodySize <= limit else { return [] }
         let (documents, _) = try await read([id], withBodies: true)
-        return Set(documents.flatMap { ((try? BlobReferences.find(in: $0.body)) ?? []).map(\.digest) })
+        for case .failed(let failure) in documents.map(\.1) { throw failure }
+        return Set(documents.lazy.filter(\.1.passes).flatMap { ((try? BlobReferences.find(in: $0.0.body)) ?? []).map(\.digest) })
     }
 
-    /// Of the first documents, those that the peer may see, and how many were processed.
-    private func read(_ ids: ArraySlice<DocumentID>, withBodies: Bool) async throws -> ([PolicyDocument], Int) {
+    /// Of the first documents, those in the peer's channels with the filter's verdicts, and how many were processed.
+    private func read(_ ids: ArraySlice<DocumentID>, withBodies: Bool) async throws -> ([(PolicyDocument, FilterVerdict)], Int) {
         let (collection, peer, naming) = (collection, peer, naming)
         let (documents, taken) = try await database.read { transaction in
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
@@ -79,9 +81,8 @@ struct PeerView: Sendable {
             }
             return (documents, taken)
         }
-        guard let filter, !documents.isEmpty else { return (documents, taken) }
-        let verdicts = await filter.verdicts(documents, context)
-        return (zip(documents, verdicts).filter { $0.1.passes }.map(\.0), taken)
+        guard let filter, !documents.isEmpty else { return (documents.map { ($0, .pass) }, taken) }
+        return (Array(zip(documents, await filter.verdicts(documents, context))), taken)
     }
 }
 
