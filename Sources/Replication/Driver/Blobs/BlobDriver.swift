@@ -169,9 +169,8 @@ final class BlobDriver {
             } then: { session, result in
                 switch result {
                 case .success(let known): session.tell(blobs: .needed(waiter, id, blobs, known: .some(known)))
-                // The stored document cannot be read, and the new revision may repair it, or the filter does not say whether the peer may see it: the peer
-                // has to show all blobs.
-                case .failure(let error) where error is PolicyFailure || (error as? StoreError)?.concernsOneDocument == true:
+                // The stored document cannot be read, and the new revision may repair it: the peer has to show all blobs.
+                case .failure(let error as StoreError) where error.concernsOneDocument:
                     session.tell(blobs: .needed(waiter, id, blobs, known: .some([])))
                 case .failure(let error): session.fail(error)
                 }

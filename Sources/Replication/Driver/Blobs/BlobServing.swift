@@ -21,7 +21,7 @@ struct BlobServing {
         let digest = request.digest
         session.service.view(session.links[request.slot]) { session, view in
             session.ask { () async -> Result<Bool, any Error> in
-                do { return .success(try await view.blobs(of: document).contains(digest)) } catch { return .failure(error) }
+                do { return .success(try await view.names(digest, in: document)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
                 case .success(true): session.serving.give(request)

@@ -49,14 +49,30 @@ struct PeerView: Sendable {
     /// The blobs named by the document's current revision; none if the peer may not see it.
     ///
     /// - Parameter limit: maximum size of a body in bytes; a larger one is not examined.
-    /// - Throws: a ``PolicyFailure`` if the filter could not decide about the document.
-    func blobs(of id: DocumentID, limit: Int = .max) async throws -> Set<BlobDigest> {
+    func blobs(of id: DocumentID, limit: Int) async throws -> Set<BlobDigest> {
+        try await namedBlobs(id, limit: limit).reduce(into: []) { if $1.verdict.passes { $0.formUnion($1.blobs) } }
+    }
+
+    /// Whether the document's current revision names the blob and the peer may see it.
+    ///
+    /// - Throws: a ``PolicyFailure`` if it names the blob and the filter could not decide. Only somebody who has seen the document knows both names, so
+    ///   others do not learn from it that the document exists.
+    func names(_ digest: BlobDigest, in id: DocumentID) async throws -> Bool {
+        for (blobs, verdict) in try await namedBlobs(id, limit: .max) where blobs.contains(digest) {
+            if case .failed(let failure) = verdict { throw failure }
+            return verdict.passes
+        }
+        return false
+    }
+
+    /// The blobs of a document in the peer's channels, with the filter's verdict on it.
+    private func namedBlobs(_ id: DocumentID, limit: Int) async throws -> [(blobs: Set<BlobDigest>, verdict: FilterVerdict)] {
         let collection = collection
         let row = try await database.read { try $0.row(collection, id) }
         guard let row, row.hasBlobs, row.bodySize <= limit else { return [] }
-        let (documents, _) = try await read([id], withBodies: true)
-        for case .failed(let failure) in documents.map(\.1) { throw failure }
-        return Set(documents.lazy.filter(\.1.passes).flatMap { ((try? BlobReferences.find(in: $0.0.body)) ?? []).map(\.digest) })
+        return try await read([id], withBodies: true).0.map { document, verdict in
+            (Set(((try? BlobReferences.find(in: document.body)) ?? []).map(\.digest)), verdict)
+        }
     }
 
     /// Of the first documents, those in the peer's channels with the filter's verdicts, and how many were processed.
