@@ -27,7 +27,7 @@ final class BodyMemory: Sendable {
     private static let small = 16 << 10
 
     /// What a connection whose request has a body takes up besides: buffers, the task that answers, and the state of the decoder.
-    static let baseBytes = 24 << 10
+    static let baseBytes = 32 << 10
 
     private let state = Mutex(State())
     private let table: ConnectionTable

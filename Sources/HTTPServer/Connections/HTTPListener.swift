@@ -235,6 +235,8 @@ package final class HTTPListener: Sendable {
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 512)
             .childChannelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
+            // NIO keeps as many read buffers for each connection, and fills all of them at once; what a read may bring is counted as one.
+            .childChannelOption(.maxMessagesPerRead, value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try makePipeline(channel, core) }
             }
