@@ -77,6 +77,31 @@ struct RemoteWentBackTests {
         #expect(try await other.body("held") == #"{"n":1}"#)
     }
 
+    /// The local edit and the held revision are in conflict, and the resolver decides for the remote's side, which the remote no longer has.
+    @Test("the winner of a conflict is pushed to a remote that has lost it, on the connection that notices the loss or on a later one", arguments: [false, true])
+    func lostWinner(_ isLater: Bool) async throws {
+        let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))
+        let filter = TestFilter { document, _ in
+            text(document.body)?.contains("hub") == true
+                ? .failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "")) : .pass
+        }
+        func run(_ database: TestDatabase, _ type: ReplicatorType) async -> ReplicatorStatus {
+            let configuration = ReplicatorConfiguration(edge, type) {
+                $0.only { ($0.pullFilter, $0.resolver) = (filter, TestResolver { _ in .remote }) }
+            }
+            return await Replicator(configuration, Hub(database)).run()
+        }
+        try await hub.put("both", #"{"by":"hub"}"#)
+        #expect(await run(hub, .pull).counts.held == 1)
+        if isLater { #expect(await run(other, .pull).error == nil) }
+        try await edge.put("both", #"{"by":"edge"}"#)
+        filter.become("2") { _, _ in .pass }
+        #expect(await run(other, .pull).error == nil)
+        #expect(try await edge.body("both") == #"{"by":"hub"}"#)
+        #expect(await run(other, .push).counts.pushed == 1)
+        #expect(try await other.body("both") == #"{"by":"hub"}"#)
+    }
+
     @Test("several collections that are lost at once are one loss, even if the line breaks in the meantime")
     func onceEach() async throws {
         let edge = try TestDatabase("edge")

@@ -13,11 +13,13 @@ extension WriteTransaction {
     /// no room either, or its remote accepts only descendants of its own branch, the survivor is left unchanged.
     /// - Parameter keepsGreater: of two branches without an owner, the greater one survives as well: at a peer that keeps every branch, the others
     ///   end below it.
+    /// - Parameter isRemoteSideDoubtful: the remote may have lost its side. Once the conflict is over, it is not known to have any revision, so that it is
+    ///   offered the result even if that is its own side.
     /// - Throws: `StoreError.conflictMoved` with the current sides; for `.merged` also the errors of `save`.
     @discardableResult
     public func resolveConflict(
         _ collection: Collection, id: DocumentID, expectedLocal: RevisionID, expectedRemote: RevisionID,
-        resolution: Resolution, keepsGreater: Bool = false
+        resolution: Resolution, keepsGreater: Bool = false, isRemoteSideDoubtful: Bool = false
     ) throws(StoreError) -> SavedRevision {
         guard let row = try row(collection, id) else { throw .conflictMoved(id: id, local: nil, remote: nil) }
         var tree = try tree(collection, of: row, id)
@@ -56,6 +58,7 @@ extension WriteTransaction {
         if let new { try add(new, history: [survivor.revision], to: &tree, id) }
         try noteDecision(new?.revision ?? survivor.revision, survivor.revision, vectors.survivor, over: loser.revision, vectors.loser, in: &tree)
         let rest = record.next(tree, result: new?.revision ?? survivor.revision)
+        if isRemoteSideDoubtful, rest == nil, let remote = record.remoteID { remotes.forget(remote) }
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: rest, previous: record)
         // Its body is now on top of the surviving branch, and so is its expiry.

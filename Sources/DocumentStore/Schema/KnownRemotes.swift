@@ -95,6 +95,9 @@ struct KnownRemotes {
         return true
     }
 
+    /// It is not known to have any revision.
+    mutating func forget(_ remote: RemoteID) { entries.removeAll { $0.remote == remote.number } }
+
     mutating func leave(_ revision: RevisionID) {
         left.removeAll { $0 == revision }
         left.append(revision)

@@ -70,9 +70,10 @@ public struct ConflictDecider: Sendable {
 
     /// Decides a batch of conflicts in rounds of one read, one answer for each conflict, and one transaction, until none is left to be decided again.
     ///
+    /// - Parameter doubtful: documents whose remote side the peer may have lost: it is offered the result, whatever that is.
     /// - Returns: the outcomes; a document with more than two branches may have several.
     /// - Throws: ``StoreError``.
-    public func decide(_ ids: [DocumentID]) async throws -> [Outcome] {
+    public func decide(_ ids: [DocumentID], doubtful: Set<DocumentID> = []) async throws -> [Outcome] {
         var outcomes: [Outcome] = []
         var branches: [DocumentID: Set<RevisionID>] = [:]
         var open = ids
@@ -96,7 +97,7 @@ public struct ConflictDecider: Sendable {
             let work = (answers, failed)
             let isLast = attempt >= attempts
             let committed = try await database.write { transaction in
-                try commit(work.0, work.1, isLast: isLast, transaction)
+                try commit(work.0, work.1, doubtful: doubtful, isLast: isLast, transaction)
             }
             for (answer, revision, number) in committed.done {
                 outcomes.append(Outcome(id: answer.conflict.id, failure: nil, isDecided: true, branches: branches[answer.conflict.id] ?? []))
@@ -204,7 +205,7 @@ public struct ConflictDecider: Sendable {
     }
 
     private func commit(
-        _ answers: [Answer], _ failed: [(DocumentID, PolicyFailure)], isLast: Bool, _ transaction: WriteTransaction
+        _ answers: [Answer], _ failed: [(DocumentID, PolicyFailure)], doubtful: Set<DocumentID>, isLast: Bool, _ transaction: WriteTransaction
     ) throws(StoreError) -> Committed {
         var committed = Committed()
         func pend(_ id: DocumentID, _ failure: PolicyFailure) throws(StoreError) {
@@ -219,7 +220,8 @@ public struct ConflictDecider: Sendable {
             do throws(StoreError) {
                 let saved = try transaction.resolveConflict(
                     collection, id: id, expectedLocal: answer.conflict.local.revision,
-                    expectedRemote: answer.conflict.remote.revision, resolution: answer.resolution, keepsGreater: keepsGreater)
+                    expectedRemote: answer.conflict.remote.revision, resolution: answer.resolution, keepsGreater: keepsGreater,
+                    isRemoteSideDoubtful: doubtful.contains(id))
                 committed.done.append((answer, saved.revision, try record(answer, saved.revision, transaction)))
                 if try transaction.pendingConflict(collection, id).map({ scope.contains($0.remoteID) }) == true { committed.unfinished.append(id) }
             } catch .conflictMoved, .notFound {

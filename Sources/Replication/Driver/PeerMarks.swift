@@ -8,15 +8,25 @@ struct PeerMarks {
     var areCredible = true
     /// Documents noted on this connection. May be incomplete: then a conflict that the peer has already decided is decided here as well.
     private var noted: Set<DocumentID> = []
+    /// Documents of which the peer may have lost what it sent earlier, and what was stored only on this connection.
+    private var doubted: Set<DocumentID> = []
     private let limit: Int
 
     init(limit: Int) { self.limit = limit }
 
     mutating func note(_ ids: some Sequence<DocumentID>) {
+        if !doubted.isEmpty { doubted.subtract(ids) }
         if areCredible { return }
         if noted.count >= limit { noted.removeAll(keepingCapacity: true) }
         noted.formUnion(ids)
     }
 
-    func isCredible(_ id: DocumentID) -> Bool { areCredible || noted.contains(id) }
+    mutating func doubt(_ ids: some Sequence<DocumentID>) {
+        guard areCredible else { return noted.subtract(ids) }
+        doubted.formUnion(ids)
+        // Too many to remember: nothing is trusted any more.
+        if doubted.count > limit { (areCredible, doubted) = (false, []) }
+    }
+
+    func isCredible(_ id: DocumentID) -> Bool { areCredible ? !doubted.contains(id) : noted.contains(id) }
 }

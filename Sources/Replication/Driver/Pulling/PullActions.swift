@@ -75,8 +75,9 @@ struct PullActions {
         case .decide(let ids):
             guard let decider = link.resolver else { return }
             let asked = decider.resolver?.version
+            let doubtful = Set(ids.filter { !link.marks.isCredible($0) })
             session.ask { () async -> Result<[ConflictDecider.Outcome], any Error> in
-                do { return .success(try await decider.decide(ids)) } catch { return .failure(error) }
+                do { return .success(try await decider.decide(ids, doubtful: doubtful)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
                 case .success(let outcomes):

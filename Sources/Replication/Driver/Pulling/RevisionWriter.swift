@@ -70,6 +70,7 @@ struct RevisionWriter {
         session.write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
             $0.deltas.noteExchanged(revisions, $1, $0.links[slot])
             $0.links[slot].marks.note(revisions.lazy.filter { !$0.revision.mayBeLostAtPeer }.map(\.revision.id))
+            $0.links[slot].marks.doubt(revisions.lazy.filter(\.revision.mayBeLostAtPeer).map(\.revision.id))
             $0.couch?.stored(revisions, $1)
             $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
         } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
