@@ -91,11 +91,13 @@ struct BlobTests {
     }
 
     /// Both documents wait for one blob; the one for which it would be requested is purged on the other side, which is never announced.
-    @Test func aDocumentPurgedAtTheRemoteIsNoLongerHeldAndHoldsUpNoOther() async throws {
+    @Test("a document that was purged at the remote is no longer held, and holds up no other; with a push filter there or without", arguments: [false, true])
+    func purged(_ isFiltered: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let digest = try await b.blob(bytes(1_000, 8))
         for id in ["q2", "q3"] { try await b.put(id, body(digest, 1_000)) }
-        let hub = Hub(b)
+        let filter = isFiltered ? TestFilter { _, _ in .pass } : nil
+        let hub = Hub(PassiveConfiguration(listener: "hub", database: b.database, pushFilter: filter), owner: b)
         let first = Replicator(ReplicatorConfiguration(a, .pull) { $0.limits.maximumBlobBytes = 10 }, hub)
         #expect(await first.run().counts.held == 2)
         let collection = try b.collection()

@@ -104,10 +104,11 @@ enum BulkRoutes {
     }
 
     /// Which of the requested revisions are missing here, and which of ours may be their ancestors. The client learns nothing about documents and
-    /// branches that it may not read: their revisions count as missing, and are judged when they arrive.
+    /// branches that it may not read: their revisions count as missing, and are judged when they arrive. So do those of documents on which a filter
+    /// fails: they must not hold up the others.
     private static func missing(_ call: CouchCall) async throws -> [Missing] {
         let asked = try await asked(call)
-        let reading = DocumentReading(call: call)
+        let reading = DocumentReading(call: call, omitsFailures: true)
         try await reading.prepare()
         var found: [Missing] = []
         var questions: [DocumentReading.Question] = []
@@ -136,7 +137,8 @@ enum BulkRoutes {
             rest = rest.dropFirst(page.count)
             for (document, asked) in zip(page, next) {
                 // Only of visible branches. A revision of another branch may be sent again: it already exists here, and stays unchanged.
-                let (shown, tree) = (document.revisions.map(\.revision), document.revisions.first?.tree)
+                let visible = document.failure == nil ? document.revisions : []
+                let (shown, tree) = (visible.map(\.revision), visible.first?.tree)
                 let missing = asked.revisions.filter { !shown.contains($0) && tree?.contains($0) != true }
                 guard !missing.isEmpty || !asked.elsewhere.isEmpty else { continue }
                 let newest = asked.elsewhere.isEmpty ? missing.map(\.generation).max() ?? 0 : asked.newest

@@ -289,9 +289,9 @@ struct BLIPDialect: Dialect, ~Copyable {
         send(message, slot, style == .propose ? .proposals(slot: slot, list, rows: rows) : .changes(slot: slot, list, rows: rows))
     }
 
-    mutating func announceCaughtUp(_ slot: Int, withholds: Bool) {
+    mutating func announceCaughtUp(_ slot: Int, isFiltered: Bool) {
         var message = OutgoingRequest(profile: Profile.changes, body: ByteBuffer(string: "[]"), isUrgent: true, isNoReply: true)
-        if withholds { message.properties.append(Property.withheld, "true") }
+        if isFiltered { message.properties.append(Property.filtered, "true") }
         send(message, slot, nil)
     }
 

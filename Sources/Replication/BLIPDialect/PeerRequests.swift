@@ -73,7 +73,7 @@ extension BLIPDialect {
                 }
                 throw MessageError(code: 409, message: "Use 'proposeChanges' instead")
             }
-            if properties[Property.withheld] != nil { events.append(.withholds(slot: slot)) }
+            if properties[Property.filtered] != nil { events.append(.filters(slot: slot)) }
             let (limits, naming) = (limits, naming)
             let content = IncomingList.Content.text(request.body) { body in
                 ChangeRows.rows { () throws(MessageError) in

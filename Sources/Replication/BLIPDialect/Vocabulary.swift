@@ -61,9 +61,9 @@ enum Property {
     /// A Nightjar extension of the reply to a revision: it is on a list of the peer instead of in its database, see ``KeptByPeer/Reason``. For other
     /// peers, it counts as accepted.
     static let kept = "kept"
-    /// A Nightjar extension of the empty list that ends a backlog: the push filter could not decide about some of the documents, which are not
-    /// announced for now. That they are missing does not mean that they are gone.
-    static let withheld = "withheld"
+    /// A Nightjar extension of the empty list that ends a backlog of requested documents: there is a push filter, which may have failed on some of them.
+    /// That they were not announced does not mean that they are gone. Whether it failed on any is not told, nor whether they exist.
+    static let filtered = "filtered"
 }
 
 /// Values of the property `kept`.

@@ -81,7 +81,7 @@ protocol Dialect: ~Copyable {
 
     /// The peer will be served this many collections, which it names; or the default one, which it does not name.
     mutating func serve(_ collections: Int, byName: Bool)
-    mutating func announceCaughtUp(_ slot: Int, withholds: Bool)
+    mutating func announceCaughtUp(_ slot: Int, isFiltered: Bool)
     mutating func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal)
     /// An answer without content.
     mutating func acknowledge(_ handle: AnswerHandle?)
@@ -148,7 +148,7 @@ extension RequestingDialect {
     func sendsDeltas(_ slot: Int) -> Bool { false }
     func knowsBlobs(_ slot: Int) -> Bool { false }
     func settle(_ handle: AnswerHandle, _ settlement: Settlement) {}
-    func announceCaughtUp(_ slot: Int, withholds: Bool) {}
+    func announceCaughtUp(_ slot: Int, isFiltered: Bool) {}
     func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal) {}
     func acknowledge(_ handle: AnswerHandle?) {}
     func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool, refusal: String?) {}

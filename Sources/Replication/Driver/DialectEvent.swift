@@ -21,8 +21,8 @@ enum DialectEvent: Sendable {
     case wantsMore(AnswerHandle)
     /// A request cannot be continued. `wantsLegacy`: the peer refuses messages that name collections.
     case failed(ReplicationError, wantsLegacy: Bool)
-    /// The peer has documents that it does not announce for now.
-    case withholds(slot: Int)
+    /// The peer has a push filter, which may have failed on requested documents that it did not announce.
+    case filters(slot: Int)
     /// The peer does not select documents in a continuous pull.
     case cannotSelectDocuments(ReplicationError)
     case refuse(AnswerHandle?, MessageError)

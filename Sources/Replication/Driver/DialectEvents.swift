@@ -42,9 +42,9 @@ struct DialectEvents {
             guard wantsLegacy else { return session.fail(error) }
             session.finish(.wantsLegacy, error: error, closeCode: CloseCode.normal, reason: "")
         case .cannotSelectDocuments(let error): session.finish(.selectsLocally, error: error, closeCode: CloseCode.normal, reason: "")
-        case .withholds(let slot):
+        case .filters(let slot):
             guard slot < session.links.count else { return }
-            session.observer.withholds?(session.links[slot].collection.name)
+            session.observer.filters?(session.links[slot].collection.name)
         case .refuse(let handle, let error): session.dialect.refuse(handle, error)
         case .parseElsewhere(let body, let read): session.accounts.parseElsewhere(body, read)
         case .warn(let message): session.logger.notice("\(message)", metadata: ["peer": "\(session.transport.peerDescription)"])

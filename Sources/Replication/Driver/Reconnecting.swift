@@ -23,9 +23,21 @@ final class Reconnecting {
         guard !needsReconnect, case .active(let active) = session.role, active.replicator.isContinuous else { return }
         needsReconnect = true
         let delay = RetryDelay(first: session.limits.deferralSeconds, longest: session.limits.maximumDeferralSeconds)
-        session.later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) {
-            $0.reconnecting.requestReconnect("reconnecting, to request documents that could not be fetched or stored")
+        session.later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) { $0.reconnecting.reconnectUnlessMoving(since: nil, waited: 0) }
+    }
+
+    /// A revision that is cut in the middle starts again from its beginning. So this waits while the connection is busy and bytes move, but not for ever:
+    /// a connection that is never idle must not keep the other documents waiting.
+    private func reconnectUnlessMoving(since before: UInt64?, waited: Int) {
+        guard !session.hasEnded else { return }
+        let counts = session.counters.snapshot
+        let moved = counts.bytesSent &+ counts.bytesReceived
+        let isMoving = before.map { moved &- $0 >= UInt64(DriverBounds.progressBytes) } ?? true
+        guard session.isBusy, isMoving, waited < DriverBounds.longestReconnectWaitSeconds else {
+            return requestReconnect("reconnecting, to request documents that could not be fetched or stored")
         }
+        let pause = DriverBounds.reconnectLookSeconds
+        session.later(milliseconds: pause * 1_000) { $0.reconnecting.reconnectUnlessMoving(since: moved, waited: waited + pause) }
     }
 
     func requestReconnect(_ message: String) {

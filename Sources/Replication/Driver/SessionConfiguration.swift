@@ -232,8 +232,8 @@ public struct SessionObserver: Sendable {
     package var blobResumed: @Sendable (BlobDigest, _ offset: UInt64) -> Void = { _, _ in }
     /// The peer has these documents, and offers a revision of each.
     var offered: (@Sendable (CollectionName, [DocumentID]) -> Void)?
-    /// The peer does not offer some documents of the collection for now, because its filter failed on them; it does not say which.
-    var withholds: (@Sendable (CollectionName) -> Void)?
+    /// The peer has a push filter for the collection, which may have failed on some of the requested documents; it does not say on which.
+    var filters: (@Sendable (CollectionName) -> Void)?
 
     public init(
         activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in },

@@ -103,8 +103,7 @@ enum PushAction: Sendable {
     case send(OutgoingDocument)
     /// The peer requested it, and is informed that it will not come.
     case withdraw(OutgoingDocument)
-    /// `withholds`: the filter could not decide about some documents, which are not announced for now.
-    case announceCaughtUp(withholds: Bool)
+    case announceCaughtUp
     /// Records what the peer acknowledged.
     case note(AcknowledgedVersions.Batch)
     case startRetryTimer(seconds: Int)

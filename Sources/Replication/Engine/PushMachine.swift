@@ -139,7 +139,7 @@ struct PushMachine {
         // Where the end of a branch was announced, the document itself is yet to come, and belongs to the backlog.
         if settings.style == .announce, !announcedCaughtUp, lists.ready.isEmpty, !ledger.hasEndsOfBranches {
             announcedCaughtUp = true
-            actions.append(.announceCaughtUp(withholds: !held.isEmpty || feed.stall != nil))
+            actions.append(.announceCaughtUp)
         }
         guard isDrained else { return }
         overtaken.removeAll()

@@ -49,6 +49,9 @@ public final class KeptFromPeers: Sendable {
             .map { ($0.0.database, Standstill(collection: $0.0.collection, id: $0.0.id, failure: $0.1)) }
     }
 
+    /// Whether documents of a database were left out of feeds because the filter failed on them.
+    func isHolding(any database: String) -> Bool { held.withLock { $0.keys.contains { $0.database == database } } }
+
     /// Why a document is left out of feeds.
     public func failure(of id: DocumentID, in collection: CollectionName, database: String) -> PolicyFailure? {
         held.withLock { $0[Place(database: database, collection: collection, id: id)]?.failure }

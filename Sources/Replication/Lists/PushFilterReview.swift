@@ -5,7 +5,7 @@ import Interfaces
 import Logging
 
 /// Has documents that a listener's push filter kept back announced to peers again when the filter changes: at once while the agent runs, otherwise
-/// when the listener is opened.
+/// when the listener is opened. Those on which it failed are tried again at growing intervals as well: what failed may have been a time limit.
 package actor PushFilterReview {
     private let kept: KeptFromPeers
     private let database: Database
@@ -46,6 +46,15 @@ package actor PushFilterReview {
                     for await _ in versions { await self?.insist(isStart: false) }
                 })
         }
+        tasks.append(environment.task { [weak self, environment] in
+            let delay = RetryDelay(first: Self.firstRetry, longest: Self.longestRetry)
+            var attempts = 0
+            while !Task.isCancelled {
+                do { try await environment.time.sleep(seconds: delay.seconds(after: attempts)) } catch { return }
+                guard let isAnyLeft = await self?.retryHeld() else { return }
+                attempts = isAnyLeft ? attempts + 1 : 0
+            }
+        })
     }
 
     package func stop() async {
@@ -54,6 +63,16 @@ package actor PushFilterReview {
         tasks = []
         for task in running { task.cancel() }
         for task in running { await task.value }
+    }
+
+    /// `push_filter_retry`: seconds until documents on which the filter failed are tried again, and the longest such delay.
+    private static let (firstRetry, longestRetry) = (30, 300)
+
+    /// Returns whether the filter still fails on any.
+    private func retryHeld() async -> Bool {
+        guard kept.isHolding(any: database.name) else { return false }
+        await insist(isStart: false)
+        return kept.isHolding(any: database.name)
     }
 
     /// `push_filter_review_wait`: the longest delay in seconds between attempts while the disk fails; the first is 1.

@@ -45,10 +45,10 @@ extension Replicator {
         active.reviewsHeld = false
         active.heldBefore = missing.held.mapValues(Set.init)
         active.startsSince = missing.rereadings.mapValues(\.since)
-        let (offered, owed) = (Offers(of: missing.held), Owed())
+        let (offered, owed) = (Offers(of: missing), Owed())
         let correlation = transport.correlationID
         let end = await replicate(
-            over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) }, withheld: { offered.note(withheldIn: $0) },
+            over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) }, filtered: { offered.note(filtered: $0) },
             told: { owed.note($0) })
         shared.withLock { $0.counters.add(counters.snapshot) }
         // Otherwise it is unknown what would have been offered.
@@ -69,37 +69,42 @@ extension Replicator {
         for session in sessions { await session.reconnectLater() }
     }
 
-    /// Which of the requested documents a connection was offered.
+    /// Which of the documents that wait here for a blob a connection was offered.
     private final class Offers: Sendable {
         private struct State {
             var ids: [CollectionName: Set<DocumentID>] = [:]
-            var withheld: Set<CollectionName> = []
+            var filtered: Set<CollectionName> = []
         }
 
         private let asked: [CollectionName: Set<DocumentID>]
+        private let hidden: [CollectionName: Set<DocumentID>]
         private let state = Mutex(State())
 
-        init(of asked: [CollectionName: [DocumentID]]) { self.asked = asked.mapValues(Set.init) }
+        init(of missing: MissingRevisions.Wanted) { (asked, hidden) = (missing.held.mapValues(Set.init), missing.hidden) }
 
         func note(_ collection: CollectionName, _ offered: [DocumentID]) {
             guard let asked = asked[collection] else { return }
             state.withLock { $0.ids[collection, default: []].formUnion(offered.filter(asked.contains)) }
         }
 
-        /// The peer has more in this collection than it offers for now.
-        func note(withheldIn collection: CollectionName) { state.withLock { _ = $0.withheld.insert(collection) } }
+        /// In this collection, the peer's filter may have failed on documents that it did not offer.
+        func note(filtered collection: CollectionName) { state.withLock { _ = $0.filtered.insert(collection) } }
 
-        /// Whether some of the requested documents were not offered, and may be among those that the peer withholds.
+        /// Whether the peer may have some of the documents although it did not offer them.
         var areUncertain: Bool {
-            state.withLock { state in state.withheld.contains { asked[$0]?.isSubset(of: state.ids[$0] ?? []) == false } }
+            state.withLock { state in state.filtered.contains { !absent($0, state).isSubset(of: hidden[$0] ?? []) } }
         }
 
-        /// The requested documents that the peer does not have.
+        /// The documents that the peer does not have, or does not let us see.
         func withdrawn(_ collection: CollectionName) -> [DocumentID] {
             state.withLock { state in
-                guard let asked = asked[collection], !state.withheld.contains(collection) else { return [] }
-                return asked.subtracting(state.ids[collection] ?? []).sorted()
+                let absent = absent(collection, state)
+                return (state.filtered.contains(collection) ? absent.intersection(hidden[collection] ?? []) : absent).sorted()
             }
+        }
+
+        private func absent(_ collection: CollectionName, _ state: State) -> Set<DocumentID> {
+            (asked[collection] ?? []).subtracting(state.ids[collection] ?? [])
         }
     }
 

@@ -24,6 +24,9 @@ struct MissingRevisions {
         var documents: [CollectionName: [DocumentID]] = [:]
         /// Those that wait here for a blob; they are dropped if the peer does not offer them.
         var held: [CollectionName: [DocumentID]] = [:]
+        /// Those of them whose blob the peer refused with 403: it does not have such a document, or does not let us see it. If its filter failed on the
+        /// document, a Nightjar answers 503 instead.
+        var hidden: [CollectionName: Set<DocumentID>] = [:]
         /// Those that were too large.
         var tooLarge: [CollectionName: [DocumentID]] = [:]
         /// Collections whose changes are read again. No documents are requested by id at the same time: they may have changed before that point.
@@ -61,6 +64,8 @@ struct MissingRevisions {
     private var refused = Tries()
     private var held = Tries()
     private var tooLarge: Set<Key> = []
+    /// Those of the held ones whose blob was last refused with 403.
+    private var hidden: Set<Key> = []
 
     private var rereadings: [CollectionName: TooLargeDocuments.Rereading] = [:]
 
@@ -80,7 +85,14 @@ struct MissingRevisions {
             case .push:
                 if let error = event.error, error.domain == .http, error.code == 409 { refused.note(key) } else { refused.forget(key) }
             case .pull:
-                if event.isHeldAgain { held.note(key) } else if event.error == nil { held.forget(key) }
+                if event.isHeldAgain {
+                    held.note(key)
+                    let isHidden = event.error?.domain == .http && event.error?.code == 403
+                    if !isHidden { hidden.remove(key) } else if hidden.count < Self.limit { hidden.insert(key) }
+                } else if event.error == nil {
+                    held.forget(key)
+                    hidden.remove(key)
+                }
             }
         }
     }
@@ -99,6 +111,7 @@ struct MissingRevisions {
     mutating func take() -> Wanted {
         var wanted = Wanted(documents: refused.take(Self.batch))
         wanted.held = held.take(Self.batch - wanted.documents.values.reduce(0) { $0 + $1.count })
+        for (collection, ids) in wanted.held { wanted.hidden[collection] = Set(ids.filter { hidden.contains(Key(collection: collection, id: $0)) }) }
         wanted.concernsPushes = !wanted.documents.isEmpty
         wanted.tooLarge = Self.take(Self.batch, of: &tooLarge)
         for more in [wanted.held, wanted.tooLarge] { wanted.documents.merge(more) { Array(Set($0 + $1)).sorted() } }

@@ -366,7 +366,7 @@ public actor Replicator {
         over transport: any MessageTransport, _ active: ActiveConfiguration, _ counters: ReplicationCounters, correlation: String?,
         watchesForSilence: Bool = false,
         activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in }, refused: @escaping @Sendable (PeerRefusals) -> Void = { _ in },
-        offered: (@Sendable (CollectionName, [DocumentID]) -> Void)? = nil, withheld: (@Sendable (CollectionName) -> Void)? = nil,
+        offered: (@Sendable (CollectionName, [DocumentID]) -> Void)? = nil, filtered: (@Sendable (CollectionName) -> Void)? = nil,
         told: @escaping @Sendable ([DocumentEvent]) -> Void = { _ in }
     ) async -> SessionEnd {
         let (ends, continuation) = AsyncStream.makeStream(of: SessionEnd.self)
@@ -376,7 +376,7 @@ public actor Replicator {
                 continuation.yield($0)
                 continuation.finish()
             })
-        (observer.offered, observer.withholds) = (offered, withheld)
+        (observer.offered, observer.filters) = (offered, filtered)
         observer.blobResumed = { [weak self] in self?.noteResumed($0, $1) }
         observer.remoteWentBack = { [weak self] in self?.noteWentBack($0, $1) }
         observer.checkpointSaved = { [weak self] in self?.noteSaved($0) }

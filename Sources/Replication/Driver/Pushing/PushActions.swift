@@ -88,7 +88,8 @@ struct PushActions {
             session.read { transaction in
                 try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1, historyLimit: historyLimit)) }
             } then: { $0.tell(slot, generation, push: .compared($1)) }
-        case .announceCaughtUp(let withholds): session.dialect.announceCaughtUp(slot, withholds: withholds)
+        case .announceCaughtUp:
+            session.dialect.announceCaughtUp(slot, isFiltered: link.pushFilter != nil && link.source.documentIDs != nil)
         case .note(let batch):
             guard let remote = link.remote else { return session.tell(link, push: .noted(batch)) }
             link.marks.note(batch.marks.lazy.map(\.id))
