@@ -197,7 +197,7 @@ struct BodyTests {
     @Test("when the agent's memory for its peers is used up, the incomplete body that holds most is dropped, and small requests are served")
     func budget() async throws {
         let routes: [Route] = [.put("x") { .json("\(try await $0.body.collect().readableBytes)") }]
-        try await withRoutes(routes, memory: MemoryBudget(limit: 160_000)) { listener, port in
+        try await withRoutes(routes, memory: MemoryBudget(limit: 180_000)) { listener, port in
             let greedy = try await RawClient.connect(port)
             try await greedy.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 50000\r\n\r\n" + String(repeating: "g", count: 49_900))
             try await until { listener.bodyBytes == 49_900 }
@@ -208,7 +208,7 @@ struct BodyTests {
             #expect(small.hasPrefix("HTTP/1.1 200"), "\(small)")
             let answer = await greedy.readToEnd()
             #expect(answer.hasPrefix("HTTP/1.1 503"))
-            #expect(answer.contains("limits.memory (160000)"))
+            #expect(answer.contains("limits.memory (180000)"))
             try await until { listener.bodyBytes == 48_000 }
             await greedy.close()
             await modest.close()
