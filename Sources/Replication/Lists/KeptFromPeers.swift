@@ -31,6 +31,7 @@ public final class KeptFromPeers: Sendable {
     private let onHeld: @Sendable (Standstill) -> Void
     /// The listed documents on which the filter failed, since the listener was opened.
     private let held = Mutex<[Place: Held]>([:])
+    private let watchers = Mutex<(last: Int, streams: [Int: AsyncStream<Void>.Continuation])>((0, [:]))
 
     /// - Parameter onHeld: called for each document on which the filter newly fails.
     public init(listener: String, onHeld: @escaping @Sendable (Standstill) -> Void = { _ in }) {
@@ -51,6 +52,18 @@ public final class KeptFromPeers: Sendable {
 
     /// Whether documents of a database were left out of feeds because the filter failed on them.
     func isHolding(any database: String) -> Bool { held.withLock { $0.keys.contains { $0.database == database } } }
+
+    /// Yields each time the filter newly fails on documents, of whatever database.
+    func failures() -> AsyncStream<Void> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let number = watchers.withLock { watchers in
+            watchers.last += 1
+            watchers.streams[watchers.last] = continuation
+            return watchers.last
+        }
+        continuation.onTermination = { [weak self] _ in self?.watchers.withLock { _ = $0.streams.removeValue(forKey: number) } }
+        return stream
+    }
 
     /// Why a document is left out of feeds.
     public func failure(of id: DocumentID, in collection: CollectionName, database: String) -> PolicyFailure? {
@@ -125,6 +138,8 @@ public final class KeptFromPeers: Sendable {
                     })
             }
         }
+        var isAnyNew = false
+        defer { if isAnyNew { for watcher in watchers.withLock({ Array($0.streams.values) }) { watcher.yield() } } }
         for each in kept {
             guard let failure = each.failure, let revision = each.revision else { continue }
             let place = Place(database: database.name, collection: collection.name, id: each.id)
@@ -132,6 +147,7 @@ public final class KeptFromPeers: Sendable {
                 guard held[place] != nil || held.count < Self.named else { return false }
                 return held.updateValue(Held(failure: failure, revision: revision, context: context), forKey: place) == nil
             }
+            isAnyNew = isAnyNew || isNew
             if isNew { onHeld(Standstill(collection: collection.name, id: each.id, failure: failure)) }
         }
     }

@@ -46,15 +46,9 @@ package actor PushFilterReview {
                     for await _ in versions { await self?.insist(isStart: false) }
                 })
         }
-        tasks.append(environment.task { [weak self, environment] in
-            let delay = RetryDelay(first: Self.firstRetry, longest: Self.longestRetry)
-            var attempts = 0
-            while !Task.isCancelled {
-                do { try await environment.time.sleep(seconds: delay.seconds(after: attempts)) } catch { return }
-                guard let isAnyLeft = await self?.retryHeld() else { return }
-                attempts = isAnyLeft ? attempts + 1 : 0
-            }
-        })
+        // Also subscribed at once.
+        let failures = kept.failures()
+        tasks.append(environment.task { [weak self] in for await _ in failures { await self?.retryHeld() } })
     }
 
     package func stop() async {
@@ -68,11 +62,15 @@ package actor PushFilterReview {
     /// `push_filter_retry`: seconds until documents on which the filter failed are tried again, and the longest such delay.
     private static let (firstRetry, longestRetry) = (30, 300)
 
-    /// Returns whether the filter still fails on any.
-    private func retryHeld() async -> Bool {
-        guard kept.isHolding(any: database.name) else { return false }
-        await insist(isStart: false)
-        return kept.isHolding(any: database.name)
+    /// Returns when the filter fails on no document any more.
+    private func retryHeld() async {
+        let delay = RetryDelay(first: Self.firstRetry, longest: Self.longestRetry)
+        var attempts = 0
+        while kept.isHolding(any: database.name), !Task.isCancelled {
+            do { try await environment.time.sleep(seconds: delay.seconds(after: attempts)) } catch { return }
+            await insist(isStart: false)
+            attempts += 1
+        }
     }
 
     /// `push_filter_review_wait`: the longest delay in seconds between attempts while the disk fails; the first is 1.
