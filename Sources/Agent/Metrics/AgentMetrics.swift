@@ -164,7 +164,10 @@ extension Agent {
         text.add(
             .counter, "nightjar_replicator_access_removed_total", "Documents purged because the peer took away access to them, in all runs.", labels,
             lifetime.accessRemoved)
-        text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided, in all runs.", labels, lifetime.resolved)
+        text.add(
+            .counter, "nightjar_replicator_conflicts_resolved_total",
+            "Conflicts that were decided as they were pulled, in all runs; nightjar conflicts list has those decided later, or by hand, as well.", labels,
+            lifetime.resolved)
         add(lifetime.deltas, labels, to: &text)
         text.add(
             .gauge, "nightjar_unsafe_skip_server_certificate_verification", "1 where any server certificate is accepted.", labels,

@@ -86,6 +86,7 @@ extension Explanation {
         Explanation(
             "documents_refused", "The peer refused documents.",
             "nightjar replicator NAME refused says which and why. Change the documents, or what the peer allows; then nightjar replicator NAME retry-refused. "
+                + "Without that, each is offered again, body and all, when it changes, on each new connection, and after a minute, then at growing intervals up to an hour. "
                 + "What was refused because its version is in the future shows until, and is offered again at that time by itself."),
         Explanation(
             "documents_not_taken",

@@ -11,7 +11,11 @@ extension Explanation {
         Explanation("suspended", "An operator, or its schedule, keeps the replicator from connecting for now.", "With a schedule it resumes by itself, otherwise "
             + "with nightjar replicator NAME resume."),
         Explanation("connecting", "A replicator is connecting.", "Nothing; if it lasts, check the line: nightjar doctor."),
-        Explanation("idle", "A replicator is connected, and nothing is left to do: both sides are in sync, except for what is held, refused or rejected.", "Nothing."),
+        Explanation(
+            "idle",
+            "A replicator is connected, and nothing can be done now: both sides are in sync, except for what is held, refused or rejected, or waits for the other "
+                + "side, for room or for a plugin.",
+            "Nothing, unless attention names something that waits."),
         Explanation("busy", "A replicator is connected and at work; progress says how far it has come.", "Nothing."),
         Explanation("listening", "A listener accepts peers.", "Nothing."),
         Explanation(
