@@ -108,6 +108,8 @@ package final class SimulatedAgent: @unchecked Sendable {
     /// Opens the database and starts listening and replicating.
     package func start() throws {
         guard process == nil else { return }
+        // The power failed while an earlier start was under way.
+        if disk.isDead { disk.crash(scheduler.random) }
         if (try? disk.facts("/data")) == nil {
             try disk.makeFolder("/data")
             try disk.syncFolder("/")
