@@ -33,21 +33,11 @@ public struct ReplicationLimits: Sendable {
 
     /// The same limits for documents that we requested: one for which there is no memory fails on its own instead of ending its connection.
     func within(_ memory: MemoryBudget) -> ReplicationLimits {
-        guard Self.documentShare(of: memory.limit) < blip.maximumMessage else { return self }
+        guard memory.limit / 2 < blip.maximumMessage else { return self }
         var limits = self
         limits.memoryForDocuments = memory.limit
         return limits
     }
-
-    /// The most that one document may have of a `limits.memory` of this size, in bytes. It counts one and a half times, and what is left of a small budget
-    /// beside what the process holds uncounted has to suffice: otherwise its connection would be evicted, again and again, before the document fails.
-    static func documentShare(of memory: Int) -> Int { memory < smallMemory ? memory / 4 : memory / 2 }
-
-    /// The `limits.memory` that a document of this size needs.
-    static func memory(for document: Int) -> Int { 4 * document < smallMemory ? 4 * document : max(smallMemory, 2 * document) }
-
-    /// `small_memory`: a smaller `limits.memory` leaves a document a quarter instead of half.
-    private static let smallMemory = 32 << 20
 
     /// The limits of the BLIP connection underneath.
     var blip: BLIPLimits { shared.blip }
@@ -223,7 +213,8 @@ public struct ReplicationLimitValues: Sendable {
     public var loggedDocumentsPerBatch = 5
     /// The compression level, as in zlib; 0: none. Level 3 was measured to compress four times as fast as the usual 6, for 9 % more bytes.
     public var compressionLevel: Int32 = 3
-    /// `limits.memory` if it is so small that it limits documents, see ``ReplicationLimits/documentShare(of:)``.
+    /// `limits.memory` if it is so small that one document may take at most half of it: including what its message leaves behind, a document counts
+    /// one and a half times.
     var memoryForDocuments: Int?
     #if DEBUG
     /// Fault injection, for tests of the simulation itself.

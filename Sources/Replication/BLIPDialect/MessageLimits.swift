@@ -13,7 +13,7 @@ extension BLIPLimits {
             Profile.proveAttachment: BLIPBounds.propertiesBytes, Profile.norev: BLIPBounds.propertiesBytes,
             Profile.unsubChanges: BLIPBounds.propertiesBytes,
         ]
-        if let memory = limits.memoryForDocuments { maximumMessageByProfile[Profile.rev] = ReplicationLimits.documentShare(of: memory) }
+        if let memory = limits.memoryForDocuments { maximumMessageByProfile[Profile.rev] = memory / 2 }
         maximumReply = lists
         #if DEBUG
         copiesReplies = limits.planted == .copiedReply
