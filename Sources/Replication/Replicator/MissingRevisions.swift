@@ -111,7 +111,8 @@ struct MissingRevisions {
     mutating func take() -> Wanted {
         var wanted = Wanted(documents: refused.take(Self.batch))
         wanted.held = held.take(Self.batch - wanted.documents.values.reduce(0) { $0 + $1.count })
-        for (collection, ids) in wanted.held { wanted.hidden[collection] = Set(ids.filter { hidden.contains(Key(collection: collection, id: $0)) }) }
+        // Noted again each time that a blob is refused.
+        for (collection, ids) in wanted.held { wanted.hidden[collection] = Set(ids.filter { hidden.remove(Key(collection: collection, id: $0)) != nil }) }
         wanted.concernsPushes = !wanted.documents.isEmpty
         wanted.tooLarge = Self.take(Self.batch, of: &tooLarge)
         for more in [wanted.held, wanted.tooLarge] { wanted.documents.merge(more) { Array(Set($0 + $1)).sorted() } }
