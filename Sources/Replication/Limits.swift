@@ -303,9 +303,10 @@ enum DriverBounds {
     /// `owed_progress_bytes`: this many bytes show that a long document or blob is arriving. Fewer may come from a peer that only shows that it is
     /// alive.
     static let progressBytes = 16 << 10
-    /// `reconnect_look`: a connection that is to end so that something can be requested again goes on while this many seconds bring progress,
+    /// `reconnect_look`: seconds between two checks whether a busy connection makes progress. One that is to end, so that something can be requested again,
+    /// goes on as long as it does.
     static let reconnectLookSeconds = 5
-    /// `longest_reconnect_wait`: but no longer than this, in seconds.
+    /// `longest_reconnect_wait`: how long such a connection may go on at most, in seconds.
     static let longestReconnectWaitSeconds = 3_600
     /// Bytes that a peer has not read when its connection ends, up to which they are not accounted for.
     static let negligibleUnreadBytes = 4 << 10

@@ -8,7 +8,7 @@ struct PeerMarks {
     var areCredible = true
     /// Documents noted on this connection. May be incomplete: then a conflict that the peer has already decided is decided here as well.
     private var noted: Set<DocumentID> = []
-    /// Documents of which the peer may have lost what it sent earlier, and what was stored only on this connection.
+    /// Documents of which a revision was stored on this connection that the peer had sent earlier and may have lost since.
     private var doubted: Set<DocumentID> = []
     private let limit: Int
 
