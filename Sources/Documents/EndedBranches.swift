@@ -44,6 +44,12 @@ extension RevisionTree {
     /// Whether the branch had been deleted before it was ended.
     public func endsTombstone(_ end: RevisionID) -> Bool { parent(of: end).map { isDeleted($0) == true } ?? false }
 
+    /// Whether it is a tombstone that was ended in favour of the current one, which does not cover it.
+    public func isGivenUpTombstone(_ revision: RevisionID, for current: RevisionID) -> Bool {
+        guard isDeleted(revision) == true, let end = endOfBranch(of: revision), end != current, parent(of: end) == revision else { return false }
+        return vector(of: current)?.knows(comparableVector(of: revision).current) != true
+    }
+
     /// A tombstone without children, except possibly the end of its branch.
     public func isTombstone(_ revision: RevisionID) -> Bool {
         guard isDeleted(revision) == true else { return false }

@@ -195,6 +195,8 @@ extension ReadTransaction {
             if let here = tree.revision(named: offer.revision) {
                 // The peer has returned to our revision, and it knows best: what we took for its current revision no longer is.
                 if hasOne, let peer, row.isLeft(by: peer, for: here, in: tree) { return .need(ancestors: [], known: state) }
+                // Of several tombstones that the peer reports one after the other, an earlier one had replaced this one here.
+                if hasOne, peer != nil, row.isDeleted, tree.isGivenUpTombstone(here, for: row.revision) { return .need(ancestors: [], known: state) }
                 return .have
             }
             if tree.leaves.contains(where: { tree.vector(of: $0.revision)?.knows(version) == true }) { return .have }

@@ -10,6 +10,8 @@ struct IncomingPlace {
     let replaced: [RevisionID]
     /// A branch alongside the current revision may have won elsewhere.
     let hasWon: Bool
+    /// A tombstone that was given up here for another one, and that the peer, which reports each of its tombstones, has after all.
+    let comesBack: Bool
     /// Its newest ancestor that is here.
     let ancestor: RevisionID?
     let descends: Bool
@@ -23,9 +25,15 @@ struct IncomingPlace {
         let revision = incoming.revision
         // A peer that keeps one branch may continue the one that lost a decision here. A peer that keeps every branch just has not learned yet that
         // it ended. A branch that was deleted before it lost stays deleted; it becomes the peer's again if the peer reports each of its tombstones.
-        if case .document = incoming.deletion, incoming.vector == nil, let end = tree.endOfBranch(of: revision), end != row.revision,
-            !tree.endsTombstone(end) || incoming.isDeleted && row.isDeleted && conflicts == .store && incoming.remote != nil {
-            tree.removeBranch(end)
+        let mayComeBack = incoming.isDeleted && row.isDeleted && conflicts == .store && incoming.remote != nil
+        var comesBack = false
+        if case .document = incoming.deletion, let end = tree.endOfBranch(of: revision), end != row.revision {
+            if incoming.vector != nil {
+                comesBack = mayComeBack && tree.isGivenUpTombstone(revision, for: row.revision)
+                if comesBack { tree.removeBranch(end, keeping: [revision]) }
+            } else if !tree.endsTombstone(end) || mayComeBack {
+                tree.removeBranch(end)
+            }
         }
         let (isHere, standIns) = (tree.contains(revision), incoming.vector == nil ? tree.standIns(for: incoming.history, of: revision) : [])
         let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != revision }, to: vector) } ?? standIns
@@ -40,6 +48,7 @@ struct IncomingPlace {
         let isRecreated = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !incoming.isDeleted)
         fits = descends || goesOn || isRecreated || incoming.isDeleted && ancestor.map { tree.isLeaf($0) } == true
         (self.tree, self.isHere, self.standIns, self.replaced, self.ancestor) = (tree, isHere, standIns, replaced, ancestor)
+        self.comesBack = comesBack
     }
 
     /// The answer of a side that refuses conflicts, for a revision that is here and is not the current one.

@@ -117,7 +117,7 @@ extension WriteTransaction {
         var tree = place.tree
         let (isHere, replaced, hasWon, ancestor) = (place.isHere, place.replaced, place.hasWon, place.ancestor)
         let (descends, goesOn, fits) = (place.descends, place.goesOn, place.fits)
-        if isHere, !hasWon {
+        if isHere, !hasWon, !place.comesBack {
             if conflicts == .refuse, case .conflict(let current) = place.refusal(of: incoming, row) { return .conflict(current: current) }
             guard conflicts == .store, let remote = incoming.remote, row.isLeft(by: remote, for: new.revision, in: tree),
                 incoming.leaves(row, for: new.revision, isHere: true)
@@ -143,7 +143,7 @@ extension WriteTransaction {
         }
         if !isHere { try add(new, history: incoming.history, to: &tree, id) }
         // Otherwise only the end of its branch would be left, and the document would be gone although nobody deleted it.
-        let isRevived = hasWon && !new.isDeleted && tree.reviveBranch(new.revision)
+        let isRevived = place.comesBack || hasWon && !new.isDeleted && tree.reviveBranch(new.revision)
         for leaf in replaced { tree.removeBranch(leaf) }
 
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil

@@ -141,7 +141,27 @@ struct PullActions {
         session.ask { await filter.verdicts(questions, context) } then: { session, verdicts in
             var next = verdicts.makeIterator()
             let all = known.map { $0 ?? next.next() ?? filter.missingVerdict }
-            session.tell(session.links[slot], pull: .insertion(.judged(batch, all, plugin: plugin, version: version)))
+            session.pulls.letNamesPass(all, revisions, session.links[slot]) {
+                $0.tell($0.links[slot], pull: .insertion(.judged(batch, $1, plugin: plugin, version: version)))
+            }
+        }
+    }
+
+    /// A revision that is here already, and that the peer knows by another version, is not kept out: only its name is new. Without that name, this
+    /// side would offer its own to the peer, which would refuse it, for ever.
+    private func letNamesPass(
+        _ verdicts: [FilterVerdict], _ revisions: [CheckedRevision], _ link: CollectionLink, then: @escaping @Sendable (SessionDriver, [FilterVerdict]) -> Void
+    ) {
+        let renamed = zip(revisions, verdicts).compactMap { revision, verdict in
+            verdict.passes ? nil : revision.vector?.place.map { (id: revision.id, revision: $0.revision) }
+        }
+        // Whoever may not see everything is not told which revisions are here.
+        guard !renamed.isEmpty, !session.isPassive || session.channelPeer == nil && link.pushFilter == nil else { return then(session, verdicts) }
+        let collection = link.collection
+        session.read { transaction in
+            Set(try renamed.filter { try transaction.row(collection, $0.id)?.revision == $0.revision }.map(\.id))
+        } then: { session, here in
+            then(session, zip(revisions, verdicts).map { here.contains($0.id) && !$1.passes ? .pass : $1 })
         }
     }
 
