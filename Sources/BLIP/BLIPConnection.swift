@@ -35,8 +35,10 @@ public struct BLIPConnection: ~Copyable, Sendable {
     var unfinishedReplies: [UInt64: PartialMessage] = [:]
     /// Bytes in all unfinished messages.
     var unfinishedBytes = 0
-    /// Memory allocated for the unfinished messages, in bytes.
-    var unfinishedCapacity = 0
+    /// Acknowledgements of requests are withheld, so that these arrive one after the other.
+    var makesRequestsWait = false
+    /// Memory that the unfinished messages take, in bytes.
+    var unfinishedMemory = 0
     /// Shortest limit of any profile: a request up to this length is accepted without looking at its profile.
     let smallestMessageLimit: Int
     /// Replies delivered to the owner as they arrive, from the moment their request is queued.
@@ -124,7 +126,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
     /// The part of ``bufferedBytes`` that goes away when messages are completed, read or answered: messages and table entries.
     public var messageBytes: Int {
         let entries = unfinishedRequests.count + unfinishedReplies.count + outbox.count + flows.count
-        return unfinishedCapacity + incomingStreams.unconsumedBytes + queuedBytes + spentBytes
+        return unfinishedMemory + incomingStreams.unconsumedBytes + queuedBytes + spentBytes
             + entries * Self.bytesPerEntry + (unanswered.count + awaited.count) * Self.bytesPerNumber
     }
 
@@ -338,7 +340,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
         unfinishedReplies = [:]
         (suspendedFrame, resumedFrame) = (nil, nil)
         unfinishedBytes = 0
-        unfinishedCapacity = 0
+        unfinishedMemory = 0
         queuedBytes = 0
         spentBytes = 0
         queuedReplyBytes = 0

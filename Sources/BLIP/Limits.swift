@@ -28,6 +28,9 @@ public struct BLIPLimits: Sendable, Equatable {
     public var maximumUnfinishedMessages: Int = 4_096
     /// Bytes held for all unfinished messages together: without this limit, every message could grow to its own.
     public var maximumUnfinishedBytes: Int = 32 * 1_048_576
+    /// Bytes of unfinished messages above which long requests arrive one after the other: only the oldest is acknowledged, and the others stop at the
+    /// peer's window. Each of many that arrive together may be within its limit although memory is too short for all of them.
+    public var maximumInterleavedBytes: Int = 4 * 1_048_576
     /// Unconsumed bytes of a streamed reply, uncompressed, above which it is not acknowledged. The peer then stops at its own window, 128,000 bytes
     /// as transmitted.
     public var streamWindow: Int = 131_072

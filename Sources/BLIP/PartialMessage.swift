@@ -29,7 +29,7 @@ struct PartialMessage {
 
     /// Its share of the connection's totals.
     var countedBytes = 0
-    var countedCapacity = 0
+    var countedMemory = 0
 
     /// Bytes received as transmitted, including checksums, without headers.
     var received = 0
@@ -48,6 +48,9 @@ struct PartialMessage {
     var isRequest: Bool { bits & FrameType.mask == FrameType.request }
     var startIsComplete: Bool { startLength > 0 && bytes.readableBytes >= startLength }
     var exceedsBound: Bool { bytes.readableBytes > bound }
+
+    /// Memory that it takes, in bytes. Buffers double as they grow; of a large one, the pages that nothing was written to take none.
+    var memory: Int { min(bytes.storageCapacity, max(bytes.readableBytes + 4_096, Self.pieceLength)) }
 
     /// How many bytes may be collected before the message must be examined again; at least 1.
     var room: Int {

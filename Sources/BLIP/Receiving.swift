@@ -45,10 +45,13 @@ extension BLIPConnection {
         _ partial: inout PartialMessage, _ frame: ByteBuffer, _ header: FrameHeader, _ events: inout [BLIPEvent]
     ) throws(BLIPError) {
         let key = MessageKey(number: header.number, isReply: false)
+        let wasDropping = partial.phase == .dropping
         guard let message = try extend(&partial, key, frame, header, &events), header.isLast else {
             unfinishedRequests[header.number] = partial
+            if !wasDropping, partial.phase == .dropping { continueWaitingRequests() }
             return
         }
+        continueWaitingRequests()
         let isTruncated = partial.phase == .dropping
         try finishRequest(message, header.number, partial.bits, partial.totalBytes, isTruncated: isTruncated, &events)
     }
@@ -236,9 +239,10 @@ extension BLIPConnection {
     /// Updates the totals with the current size of a message.
     private mutating func count(_ partial: inout PartialMessage) {
         unfinishedBytes += partial.bytes.readableBytes - partial.countedBytes
-        unfinishedCapacity += partial.bytes.storageCapacity - partial.countedCapacity
+        let memory = partial.memory
+        unfinishedMemory += memory - partial.countedMemory
         partial.countedBytes = partial.bytes.readableBytes
-        partial.countedCapacity = partial.bytes.storageCapacity
+        partial.countedMemory = memory
     }
 
     /// Adds uncompressed data, whose checksum is already verified.

@@ -155,6 +155,8 @@ package final class PluginHost: Sendable {
         return Set(version.declarations.all.filter { $0.kind == .array }.map(\.name))
     }
 
+    /// A use that suits only a version which other uses keep out waits for that version, see ``promoteSuccessors()``.
+    ///
     /// - Parameter shadow: for a candidate: where its comparisons are counted.
     func use(
         _ plugin: String, _ hook: LuaHook, _ params: LuaValue, _ usedBy: String, _ limits: LuaCallLimits?, shadow: ShadowTally? = nil
@@ -162,19 +164,26 @@ package final class PluginHost: Sendable {
         while true {
             let record = try known(plugin)
             let version = try versionInForce(record)
-            let preparation = try UsePreparation(version, hook: hook, params: params, usedBy: usedBy, files: core.files)
+            let preparation: UsePreparation
+            var waits = false
+            do { preparation = try UsePreparation(version, hook: hook, params: params, usedBy: usedBy, files: core.files) } catch {
+                guard let successor = record.read({ $0.successor }),
+                    let suited = try? UsePreparation(successor, hook: hook, params: params, usedBy: usedBy, files: core.files)
+                else { throw error }
+                (preparation, waits) = (suited, true)
+            }
             let number = LoadedVersion.nextSerial()
             let versions = EventHub<String>(kept: 16)
             let most = core.limits.usesPerPlugin
             enum Entry { case made, again, full }
-            let entry = record.change { fields -> Entry in
+            let entry = record.change { [waits] fields -> Entry in
                 // Since the lookup, another version was put in force, or the plugin was removed.
                 guard !fields.isRemoved, fields.inForce?.serial == version.serial else { return .again }
                 guard fields.uses.count < most else { return .full }
                 fields.uses[number] = PluginRecord.Registration(
                     usedBy: usedBy, hook: hook, params: params, texts: preparation.texts, fileProblems: [:], versions: versions,
                     breaker: record.newBreaker(hook), limits: limits, shadow: shadow)
-                fields.prepared[number] = preparation.prepared
+                if !waits { fields.prepared[number] = preparation.prepared }
                 return .made
             }
             switch entry {
@@ -214,6 +223,13 @@ package final class PluginHost: Sendable {
     ///   empty if there is no such plugin.
     package func reload(_ name: String? = nil) async -> [ReloadVerdict] {
         await withCheckedContinuation { supervisor.post(.reload(name, $0)) }
+    }
+
+    /// Puts versions in force that were refused because of uses which a changed configuration has replaced, and for which new uses wait. Older uses
+    /// that such a version does not suit are no longer called.
+    package func promoteSuccessors() async {
+        let isWanted = core.allRecords().contains { $0.read { fields in fields.successor != nil && fields.uses.contains { fields.prepared[$0.key] == nil } } }
+        if isWanted { await withCheckedContinuation { supervisor.post(.promote($0)) } }
     }
 
     /// Puts an older version in force for all uses at the same moment, after the same checks as for a reload. The rollback lasts, even across

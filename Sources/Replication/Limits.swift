@@ -31,13 +31,27 @@ public struct ReplicationLimits: Sendable {
         }
     }
 
-    /// The same limits for documents that we requested: one for which there is no memory fails on its own instead of ending its connection.
-    func within(_ memory: MemoryBudget) -> ReplicationLimits {
-        guard memory.limit / 2 < blip.maximumMessage else { return self }
+    /// The same limits for documents that we request: one for which there is no memory fails on its own instead of ending its connection.
+    func within(_ memory: MemoryBudget, _ caution: MemoryCaution) -> ReplicationLimits {
         var limits = self
-        limits.memoryForDocuments = memory.limit
+        if caution > .none { (limits.rowsPerSubscribedList, limits.requestedRevisions) = (1, 1) }
+        let largest = caution < .smallDocuments ? Self.largestDocument(in: memory.limit) : Self.documentForCertain(in: memory.limit)
+        guard largest < blip.maximumMessage else { return limits }
+        limits.memoryForDocuments = DocumentMemory(limit: memory.limit, largestDocument: largest)
+        limits.bufferedRevisionBytes = min(limits.bufferedRevisionBytes, memory.limit / 8)
         return limits
     }
+
+    /// The largest document, in bytes, whose message fits into this `limits.memory`. While it arrives it counts one and a half times, for what its
+    /// buffers leave behind, and an eighth of the memory is kept free. What the agent uses besides without counting it was measured as up to 4 MiB.
+    static func largestDocument(in memory: Int) -> Int {
+        max(documentForCertain(in: memory), min(memory / 2, (memory / 8 * 7 - uncountedBytes) / 3 * 2))
+    }
+
+    /// The same, whatever the agent uses without counting it: up to three eighths of the memory, no connection is evicted for that (``MemoryBudget``).
+    fileprivate static func documentForCertain(in memory: Int) -> Int { memory / 16 * 3 }
+
+    fileprivate static let uncountedBytes = 4 << 20
 
     /// The limits of the BLIP connection underneath.
     var blip: BLIPLimits { shared.blip }
@@ -52,10 +66,41 @@ public struct ReplicationLimits: Sendable {
     #endif
 }
 
+/// How carefully documents are requested, after connections that took more memory than there was. It lasts until everything that was waiting is here;
+/// then the connection is made anew.
+enum MemoryCaution: Int, Sendable, Comparable {
+    case none
+    /// The next document is requested when the previous one is stored.
+    case oneByOne
+    /// That did not help: of these, only those that fit in any case are taken, and the others fail by name.
+    case smallDocuments
+
+    var next: MemoryCaution { MemoryCaution(rawValue: rawValue + 1) ?? .smallDocuments }
+
+    static func < (one: MemoryCaution, other: MemoryCaution) -> Bool { one.rawValue < other.rawValue }
+}
+
+/// What `limits.memory` leaves for a document that is being received.
+struct DocumentMemory: Sendable, Equatable {
+    /// `limits.memory`, in bytes.
+    var limit: Int
+    /// In bytes.
+    var largestDocument: Int
+
+    /// The `limits.memory`, in bytes, that a document of this size needs.
+    func limit(forDocument size: Int) -> Int {
+        let (rounding, forCertain) = (64, size / 3 * 16)
+        if largestDocument == ReplicationLimits.documentForCertain(in: limit) { return forCertain + rounding }
+        return max(2 * size, min(forCertain, (size / 2 * 3 + ReplicationLimits.uncountedBytes) / 7 * 8)) + rounding
+    }
+}
+
 /// The values of ``ReplicationLimits``, each with the reason for its default.
 public struct ReplicationLimitValues: Sendable {
     /// `rows_per_change_list`: rows in one `changes` or `proposeChanges`. Other implementations send 200.
     public var rowsPerChangeList = 200
+    /// The same in the lists that we subscribe to. Sync Gateway sends at least 10.
+    var rowsPerSubscribedList = 200
     /// `max_rows_in_change_list`: rows accepted in one list from a peer; five times what any known peer sends.
     public var maximumRowsInChangeList = 1_000
     /// `max_values_per_row`: JSON values per row of a change list, on average; twice what any known peer sends.
@@ -213,9 +258,8 @@ public struct ReplicationLimitValues: Sendable {
     public var loggedDocumentsPerBatch = 5
     /// The compression level, as in zlib; 0: none. Level 3 was measured to compress four times as fast as the usual 6, for 9 % more bytes.
     public var compressionLevel: Int32 = 3
-    /// `limits.memory` if it is so small that one document may take at most half of it: including what its message leaves behind, a document counts
-    /// one and a half times.
-    var memoryForDocuments: Int?
+    /// Set if `limits.memory` is so small that it bounds the size of a document.
+    var memoryForDocuments: DocumentMemory?
     #if DEBUG
     /// Fault injection, for tests of the simulation itself.
     var planted: PlantedFault?

@@ -42,6 +42,32 @@ struct FlowControlTests {
         #expect(pair.b.flows.isEmpty && !pair.a.hasPendingOutput && !pair.b.hasPendingOutput)
     }
 
+    @Test("beyond the limit, long requests arrive one after the other, dropped ones are let pass, and short ones overtake", arguments: [false, true])
+    func longRequestsTakeTurns(isCompressed: Bool) throws {
+        var random = SeededGenerator(seed: 11)
+        let bodies = (0..<6).map { _ in random.noise(2_000_000) } + [random.noise(9_000_000)]
+        var limits = BLIPLimits()
+        (limits.maximumInterleavedBytes, limits.maximumMessage) = (500_000, 3_000_000)
+        let (a, b) = (Peer(), Peer(limits: limits))
+        for body in bodies { a.send(OutgoingRequest(profile: "rev", body: body, isCompressed: isCompressed)) }
+        a.send(OutgoingRequest(profile: "short"))
+        var (arrived, peak): ([IncomingRequest], Int) = ([], 0)
+        while true {
+            let frames = a.drain()
+            if frames.isEmpty { break }
+            for frame in frames {
+                arrived += try b.receive([frame]).requests
+                peak = max(peak, b.bufferedBytes)
+            }
+            _ = try a.receive(b.drain())
+        }
+        #expect(arrived.count == bodies.count + 1 && arrived.first?.profile == "short")
+        #expect(Set(arrived.filter { !$0.isTruncated }.map(\.body)) == Set(bodies.dropLast() + [NIOCore.ByteBuffer()]))
+        #expect(arrived.filter(\.isTruncated).map(\.totalBytes).first.map { $0 >= 9_000_000 } == true)
+        // One whole, of each of the others what the peer's window lets through, and what inflating takes. All together are 15 MB.
+        #expect(peak < 5_500_000, "\(peak)")
+    }
+
     @Test func acknowledgementsCountWhatTravelled() throws {
         let pair = Pair()
         pair.a.send(OutgoingRequest(profile: "blob", body: ByteBuffer(repeating: 7, count: 100_000)))

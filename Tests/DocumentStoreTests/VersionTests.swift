@@ -314,6 +314,36 @@ import Testing
         ])
     }
 
+    @Test("of two tombstones that a remote reports one after the other, the greater is current, although the lesser had replaced it in between")
+    func tombstones() async throws {
+        let store = try Store()
+        let (c, remote) = (try store.c, try await store.remote())
+        func take(_ version: String, _ id: String, _ history: [String]) async throws -> InsertOutcome {
+            var vector = try VectorHistory(version, history: "")
+            vector.place = VectorHistory.TreePlace(revision: rev(id), history: RevisionHistory(history.map { rev($0) }))
+            return try await insert(store, "a", vector, deleted: true, remote: remote, .store)
+        }
+        func isNeeded(_ version: String) async throws -> Bool {
+            let offer = RevisionOffer(id: doc("a"), revision: try RevisionID(named: version), isDeletion: true)
+            return try await store.database.read { try $0.missing(c, [offer], from: remote, naming: .vectors) }.first != .have
+        }
+        _ = try await take("7@\(Self.ann)", "2-bb", ["1-00"])
+        // The remote has one revision of each document, as far as is known: this side follows it.
+        _ = try await take("9@\(Self.bob)", "2-aa", ["1-00"])
+        #expect(try await store.get("a")?.revision == rev("2-aa"))
+        #expect(try await isNeeded("7@\(Self.ann)"))
+        let outcome = try await take("7@\(Self.ann)", "2-bb", ["1-00"])
+        guard case .inserted = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        let current = try #require(try await store.get("a"))
+        #expect(current.revision == rev("2-bb") && current.isDeleted)
+        #expect(try await tree(store, "a").leaves.map(\.revision) == [rev("2-bb"), rev("2-aa")])
+        #expect(try await !isNeeded("7@\(Self.ann)"))
+        #expect(try await !isNeeded("9@\(Self.bob)"))
+    }
+
     @Test("what a remote has is noted by its version, and a delta's base is found by it")
     func names() async throws {
         let store = try Store()

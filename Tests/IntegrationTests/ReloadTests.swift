@@ -202,6 +202,48 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a parameter of a plugin is renamed in its file and in the configuration, and one reload puts both in force or neither")
+    func renamedParameter() async throws {
+        func plugin(_ name: String) -> String {
+            """
+            return { params = { \(name) = { type = 'number', required = true } },
+                push_filter = function(doc, ctx) return doc.n < ctx.params.\(name) end, resolve = function(c) return c.local_doc end }
+            """
+        }
+        func use(_ name: String, _ n: Int) -> String { "{ plugin: gate, params: { \(name): \(n) } }" }
+        let port = try freePort()
+        func configuration(_ name: String, _ n: Int) -> String {
+            Configuration.hub(
+                database: "{ conflict_resolver: \(use(name, n)) }", listener: "couchdb: true\n    push_filter: \(use(name, n))", plugins: true, port: port)
+        }
+        let agent = try await agent(configuration("most", 10), plugin: plugin("most"))
+        try await agent.save("low", "{\"n\":4}")
+        try await agent.save("high", "{\"n\":7}")
+        func passed() async throws -> Int {
+            try await CouchHTTP(agent).changes().ids.count
+        }
+        #expect(try await passed() == 2)
+        // Only the configuration: refused, with the file's names.
+        let onlyConfiguration = try await agent.reload(configuration("limit", 5))
+        #expect(onlyConfiguration.status == 78 && onlyConfiguration.errors.contains("limit"), "\(onlyConfiguration)")
+        // Only the plugin: refused, and the message says what to do.
+        try agent.folder.write("plugins/gate.lua", plugin("limit"))
+        let onlyPlugin = try await agent.command("plugin", "reload", "gate")
+        #expect(onlyPlugin.status == 1 && (onlyPlugin.output + onlyPlugin.errors).contains("change it as well and reload"), "\(onlyPlugin)")
+        #expect(try await passed() == 2)
+        let taken = try TakenPort()
+        let failed = try await agent.reload(
+            configuration("limit", 5) + "  - { name: more, databases: [ main ], interface: 127.0.0.1, port: \(taken.port), disable_tls: true }\n")
+        #expect(failed.status == 1 && failed.errors.contains("\(taken.port)"), "\(failed)")
+        #expect(try await passed() == 2)
+        let outcome = try await agent.reload(configuration("limit", 5))
+        #expect(outcome.status == 0 && outcome.output.contains("plugin gate: version"), "\(outcome)")
+        #expect(try await passed() == 1)
+        #expect(try await agent.plugin("gate")["refused"]?.isNull == true)
+        #expect(try await usedBy(agent).sorted() == ["database main conflict_resolver", "listener edge push_filter"])
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("a plugin that is copied and named at once is known to the reload that follows")
     func copiedPlugin() async throws {
         let agent = try await agent(text())

@@ -62,11 +62,41 @@ struct ReloadTests {
             folder.save("a.lua", "return { pull_filter = function() return true end }")
             #expect(try await events.refused("a").message == "replicator hub push_filter needs push_filter, which this version does not have; it has pull_filter")
             folder.save("a.lua", "return { params = { name = { type = 'string', required = true } }, push_filter = function() return true end }")
-            #expect(try await events.refused("a").message == "replicator hub push_filter: missing parameter \"name\" (string)")
+            #expect(try await events.refused("a").message.hasPrefix("replicator hub push_filter: missing parameter \"name\" (string); if the configuration is to change"))
             #expect(await filter?.judge("{}") == [.pass])
             // Without the use that stood in its way it comes into force.
             filter = nil
             try await events.reloaded("a")
+            #expect(host.status("a")?.state == .active)
+        }
+    }
+
+    @Test func aVersionComesIntoForceWithTheUsesThatWaitForIt() async throws {
+        func plugin(_ name: String) -> String {
+            "return { params = { \(name) = { type = 'number', required = true } }, push_filter = function(doc, ctx) return doc.n < ctx.params.\(name) end }"
+        }
+        let folder = Folder()
+        folder.write("a.lua", plugin("most"))
+        try await withHost(folder.path) { host, events in
+            let old = try host.filter("a", .members([("most", .integer(10))]))
+            #expect(throws: PluginError.self) { try host.filter("a", .members([("limit", .integer(5))])) }
+            folder.save("a.lua", plugin("limit"))
+            _ = try await events.refused("a")
+            #expect(throws: PluginError.self) { try host.filter("a", .members([("other", .integer(5))])) }
+            let new = try host.filter("a", .members([("limit", .integer(5))]))
+            // Until the configuration is in force, the old use goes on, and the new one decides nothing.
+            #expect(await old.judge("{\"n\":7}") == [.pass])
+            guard case .failed(let failure)? = await new.judge("{\"n\":1}").first else {
+                Issue.record("it was judged")
+                return
+            }
+            #expect(failure.resolvesItself)
+            await host.promoteSuccessors()
+            #expect(await new.judge("{\"n\":1}", "{\"n\":7}") == [.pass, .reject])
+            guard case .failed? = await old.judge("{\"n\":7}").first else {
+                Issue.record("a version was called with parameters that it does not have")
+                return
+            }
             #expect(host.status("a")?.state == .active)
         }
     }

@@ -5,6 +5,7 @@ import Environment
 import Interfaces
 import NIOCore
 import Synchronization
+import TestRandomness
 import Testing
 import TestSupport
 import Transport
@@ -242,6 +243,35 @@ struct HeldMemoryTests {
         withExtendedLifetime(others) {}
         #expect(error?.domain == .litecore && error?.code == 13 && error?.isTransient == true, "\(String(describing: error))")
         #expect(error?.message.hasPrefix("this agent's limits.memory (8388608 bytes)") == true, "\(String(describing: error))")
+    }
+
+    /// Documents of which each has room, and several at once have not. What others hold stands for what the agent uses without counting it.
+    @Test func afterAnEvictionDocumentsAreRequestedOneByOne() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        var random = SeededGenerator(seed: 3)
+        let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+        for number in 0..<8 {
+            let text = (0..<(1_400 << 10)).map { _ in letters[random.below(letters.count)] }
+            try await b.put("d\(number)", "{\"text\":\"\(String(decoding: text, as: UTF8.self))\"}")
+        }
+        try await b.put("small", "{}")
+        let memory = MemoryBudget(limit: 8 << 20)
+        let others = memory.share(changed: { _ in })
+        _ = others.hold(4 << 20, owedByPeer: 0)
+        let hub = Hub(b)
+        let replicator = Replicator(
+            configuration: ReplicatorConfiguration(a, .pull, continuous: true) { $0.retry.maximumWaitSeconds = 1 }, connector: hub, environment: .system,
+            memory: memory, logger: quietLogger())
+        await replicator.start()
+        try await eventually("all are here, and the last connection is one as usual") {
+            let (count, caution) = (try await a.count(), await replicator.caution)
+            return count == 9 && caution == .none && replicator.status.activity == .idle
+        }
+        withExtendedLifetime(others) {}
+        // One that was evicted, one for the documents one by one, and one as usual.
+        #expect(hub.connections >= 3 && hub.connections <= 5, "\(hub.connections)")
+        #expect(replicator.status.counts.failed == 0)
+        await replicator.stop()
     }
 
     /// This takes decoding the document, which is not done on the connection's event loop.

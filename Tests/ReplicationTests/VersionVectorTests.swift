@@ -239,6 +239,25 @@ struct VersionVectorTests {
         #expect(try await database.body("a") == #"{"n":2}"#)
     }
 
+    @Test("a revision that is here gets the peer's name for it, even if the pull filter would not let it in; a limited peer does not learn from it what is here")
+    func namesPassTheFilter() async throws {
+        let database = try TestDatabase("v")
+        let first = try await database.put("a", #"{"n":1}"#)
+        let filter = TestFilter { _, _ in .reject }
+        let peer = try await Peer(hub(database) { $0.pullFilter = filter })
+        await peer.begin()
+        let same = await peer.ask("rev", rev("a", "18e9000000000006@\(Self.ann)", "", [("treeRev", first.text)]), #"{"n":1}"#)
+        #expect(same?.error == nil && same?.properties["noop"] == "true")
+        #expect(await propose(peer, #"[["a","18e9000000000006@\#(Self.ann)"]]"#) == "[304]")
+        #expect(await peer.ask("rev", rev("a", "18e9000000000007@\(Self.ann)", "18e9000000000006@\(Self.ann)"), #"{"n":2}"#)?.error?.code == 403)
+        let limited = try await Peer(hub(database) {
+            $0.pullFilter = filter
+            $0.pushFilter = TestFilter { _, _ in .reject }
+        })
+        await limited.begin()
+        #expect(await limited.ask("rev", rev("a", "18e9000000000008@\(Self.ann)", "", [("treeRev", first.text)]), #"{"n":1}"#)?.error?.code == 403)
+    }
+
     @Test("if peers lie about versions and places in the tree, each message is answered, documents stay readable and other peers are served", arguments: 1...12)
     func lies(_ seed: Int) async throws {
         var random = SeededGenerator(seed: UInt64(seed))

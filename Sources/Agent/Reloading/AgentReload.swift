@@ -181,6 +181,8 @@ extension Agent {
 
     private func commit(_ plan: ReloadPlan, _ prepared: Prepared) async throws -> [String] {
         var done: [String] = []
+        // A version that only uses with other parameters kept out comes into force with this configuration.
+        let before = Dictionary((plugins?.list() ?? []).map { ($0.name, $0.version) }) { first, _ in first }
         await stopKeepers()
         done += await stopReplicators(plan.replicatorsToStop, removed: Set(plan.change.replicators.removed))
         done += await stopListeners(plan.listenersToStop, removed: Set(plan.change.listeners.removed), closing: plan.touchedResolvers)
@@ -229,6 +231,10 @@ extension Agent {
                 throw AgentError(.failed, "the agent stops")
             }
             done.append(take(listener, obstacle))
+        }
+        await plugins?.promoteSuccessors()
+        for plugin in plugins?.list() ?? [] where before[plugin.name].map({ $0 != plugin.version }) == true {
+            done.append("plugin \(plugin.name): version \(plugin.version) in force")
         }
         // An operator who changes a replicator's settings wants to see it run with them, even if it had been stopped.
         shared.withLock { state in for replicator in plan.change.replicators.changed { state.replicatorHalts[replicator.name] = nil } }

@@ -55,6 +55,8 @@ final class PluginRecord: Sendable {
         var uses: [Int: Registration] = [:]
         var generation: UInt64 = 0
         var refused: Refused?
+        /// Refused only because of the parameters of some uses; comes into force once a changed configuration has replaced those uses.
+        var successor: LoadedVersion?
         /// For the files whose tests have passed with the version in force.
         var provenIdentity = ""
         var standing = PluginTestState.trusted

@@ -31,8 +31,13 @@ extension PluginRecord {
             throw failure
         case .failed(let problem): throw failure(version, "\(problem)")
         }
-        guard let call = call(use, context) else { throw failure(version, "no version of the plugin is in force") }
-        return call
+        if let call = call(use, context) { return call }
+        guard read({ $0.successor }) == nil else {
+            var failure = failure(version, "its next version comes into force with a new configuration")
+            failure.resolvesItself = true
+            throw failure
+        }
+        throw failure(version, "no version of the plugin is in force")
     }
 
     private func failure(_ version: String, _ message: String) -> PolicyFailure {

@@ -145,10 +145,25 @@ final class Reloader {
             let isForLater = isStarting && !isProven && source.tests != nil && core.expected.withLock { $0 } != nil
             if let (problem, isFinal) = activateVersion(version, record, proves: !isProven && !isForLater, isTested: !isForLater) {
                 servePreviousVersion(record)
+                if !isFinal { record.change { $0.successor = version } }
                 return refuse(record, source, problem, isFinal: isFinal)
             }
             if !isForLater { keep(source, record) }
             return .reloaded
+        }
+    }
+
+    private static let wayOut = "; if the configuration is to change with the plugin, change it as well and reload: both then come into force together"
+
+    /// Puts in force what uses of a changed configuration wait for.
+    func promoteSuccessors() {
+        for record in core.allRecords() {
+            let (successor, waiting) = record.read { fields in (fields.successor, fields.uses.filter { fields.prepared[$0.key] == nil }.map(\.value)) }
+            guard let successor, waiting.contains(where: { use in
+                (try? UsePreparation(successor, hook: use.hook, params: use.params, usedBy: use.usedBy, files: core.files, previous: use.texts)) != nil
+            }) else { continue }
+            // Its tests have passed: only then does a version become a successor.
+            if activateVersion(successor, record, proves: false, isPromoted: true) == nil { keep(successor.source, record) }
         }
     }
 
@@ -157,6 +172,7 @@ final class Reloader {
             defer {
                 fields.isMissing = false
                 fields.refused = nil
+                fields.successor = nil
             }
             return (fields.inForce?.source.version ?? "", fields.isMissing, fields.refused != nil)
         }
@@ -168,9 +184,11 @@ final class Reloader {
 
     /// Puts a version in force for all uses at the same moment, if it passes its tests and suits all uses.
     ///
-    /// - Parameter isTested: false if its tests run later; it is not called before they are over.
+    /// - Parameters:
+    ///   - isTested: false if its tests run later; it is not called before they are over.
+    ///   - isPromoted: uses that it does not suit are about to end, and are no longer called.
     /// - Returns: why not, and whether the same files would be refused again.
-    func activateVersion(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true, isTested: Bool = true) -> (PluginProblem, isFinal: Bool)? {
+    func activateVersion(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true, isTested: Bool = true, isPromoted: Bool = false) -> (PluginProblem, isFinal: Bool)? {
         let source = version.source
         if proves, let problem = core.prove(source, version.limits) {
             return (problem, true)
@@ -182,14 +200,16 @@ final class Reloader {
                 do {
                     preparations[number] = try UsePreparation(
                         version, hook: use.hook, params: use.params, usedBy: use.usedBy, files: core.files, previous: use.texts)
-                } catch {
+                } catch where !isPromoted {
                     // A changed configuration or a new file may make it suitable, so it is tried again at each reading.
-                    return (PluginProblem(plugin: record.name, file: source.main.path, message: error.reasonForRefusal), false)
-                }
+                    var message = error.reasonForRefusal
+                    if case .parameters = error { message += Self.wayOut }
+                    return (PluginProblem(plugin: record.name, file: source.main.path, message: message), false)
+                } catch {}
             }
             // A use that was added meanwhile must be checked too.
             let swapped = record.change { fields -> (from: String?, listeners: [(EventHub<String>, String)])? in
-                guard fields.uses.allSatisfy({ preparations[$0] != nil || version.hasInstead(of: $1.hook) }) else { return nil }
+                guard fields.uses.allSatisfy({ preparations[$0] != nil || isPromoted && uses[$0] != nil || version.hasInstead(of: $1.hook) }) else { return nil }
                 let from = fields.serving
                 fields.inForce = version
                 if !isTested { fields.standing = .testing }
@@ -210,6 +230,7 @@ final class Reloader {
                 }
                 fields.generation += 1
                 fields.refused = nil
+                fields.successor = nil
                 fields.unsigned = nil
                 fields.isMissing = false
                 fields.rollback = nil
@@ -242,6 +263,7 @@ final class Reloader {
             defer {
                 fields.refused = new
                 fields.isMissing = false
+                if isFinal { fields.successor = nil }
             }
             return (fields.refused != new, fields.serving)
         }
@@ -288,6 +310,7 @@ final class Reloader {
             defer {
                 fields.isMissing = true
                 fields.refused = nil
+                fields.successor = nil
             }
             return (true, false, !fields.isMissing, fields.inForce?.source.version ?? "")
         }

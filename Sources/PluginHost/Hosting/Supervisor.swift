@@ -14,11 +14,14 @@ final class Supervisor: Sendable {
         case usesChanged
         /// Put an older version in force: the previous one, or the one whose name begins like this.
         case rollback(String, to: String?, CheckedContinuation<Result<ReloadVerdict, PluginError>, Never>)
+        /// Put versions in force for which uses wait, see ``PluginHost/promoteSuccessors()``.
+        case promote(CheckedContinuation<Void, Never>)
         case stop
 
         func refuse() {
             switch self {
             case .reload(_, let continuation): continuation?.resume(returning: [])
+            case .promote(let continuation): continuation.resume()
             case .start(let continuation): continuation.resume()
             case .rollback(_, _, let continuation): continuation.resume(returning: .failure(.hostStopped))
             case .usesChanged, .stop: break
@@ -163,6 +166,10 @@ final class Supervisor: Sendable {
             let verdicts = reloader.rescan(demand, &watch)
             for case .rollback(let name, let version, let continuation) in commands {
                 continuation.resume(returning: Result { () throws(PluginError) in try reloader.rollBack(name, to: version) })
+            }
+            for case .promote(let continuation) in commands {
+                reloader.promoteSuccessors()
+                continuation.resume()
             }
             for case .reload(let name, let continuation) in commands {
                 continuation?.resume(returning: name.map { name in verdicts.filter { $0.plugin == name } } ?? verdicts)

@@ -13,7 +13,10 @@ extension BLIPLimits {
             Profile.proveAttachment: BLIPBounds.propertiesBytes, Profile.norev: BLIPBounds.propertiesBytes,
             Profile.unsubChanges: BLIPBounds.propertiesBytes,
         ]
-        if let memory = limits.memoryForDocuments { maximumMessageByProfile[Profile.rev] = memory / 2 }
+        if let memory = limits.memoryForDocuments {
+            maximumMessageByProfile[Profile.rev] = memory.largestDocument
+            maximumInterleavedBytes = min(maximumInterleavedBytes, memory.limit / 16)
+        }
         maximumReply = lists
         #if DEBUG
         copiesReplies = limits.planted == .copiedReply

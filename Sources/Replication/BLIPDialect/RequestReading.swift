@@ -39,8 +39,9 @@ extension ReceivedFields {
         if request.isTruncated, size <= limits.maximumDocumentBytes, let memory = limits.memoryForDocuments {
             throw MessageError(
                 code: 413,
-                message: "document \(id) has \(size) bytes, more than half of this agent's limits.memory (\(memory)); "
-                    + "set limits: { memory } here to \(2 * size) or more: it is requested again by itself from the agent's next start on",
+                message: "document \(id) has \(size) bytes, more than the \(memory.largestDocument) for which this agent's limits.memory "
+                    + "(\(memory.limit)) has room; set limits: { memory } here to \(memory.limit(forDocument: size)) or more: it is requested again by "
+                    + "itself from the agent's next start on",
                 exceedsLocalSize: true)
         }
         guard !request.isTruncated, size <= limits.maximumDocumentBytes else {

@@ -14,7 +14,7 @@ extension BLIPDialect {
         var message = OutgoingRequest(profile: Profile.subChanges)
         if let since = wanted.since { message.properties.append(Property.since, since.json) }
         if wanted.isContinuous { message.properties.append(Property.continuous, "true") }
-        message.properties.append(Property.batch, String(limits.rowsPerChangeList))
+        message.properties.append(Property.batch, String(min(limits.rowsPerChangeList, limits.rowsPerSubscribedList)))
         if wanted.isFirst { message.properties.append(Property.activeOnly, "true") }
         // Even if nothing is purged: a loss of access is reported as an event, and the document is listed.
         message.properties.append(Property.revocations, "true")

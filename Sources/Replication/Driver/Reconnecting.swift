@@ -58,6 +58,15 @@ final class Reconnecting {
         return true
     }
 
+    /// Everything that was requested one by one is here.
+    ///
+    /// - Returns: whether the session ends for that reason.
+    func endsCaution() -> Bool {
+        guard case .active(let active) = session.role, active.caution > .none, active.replicator.isContinuous, session.life == .running else { return false }
+        requestReconnect("reconnecting: documents that were too large together for limits.memory came one by one")
+        return true
+    }
+
     private func renewForVersions() {
         let message = "reconnecting: this database identifies revisions by versions from now on"
         guard case .active(let active) = session.role else { return session.finish(error: nil, closeCode: CloseCode.comeBack, reason: message) }

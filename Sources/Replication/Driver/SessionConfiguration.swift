@@ -94,6 +94,7 @@ public struct ActiveConfiguration: Sendable {
     public var selectsLocally: Bool
     /// How many consecutive sessions before this one ended in order to request again what could not be obtained.
     var comebacks = 0
+    var caution = MemoryCaution.none
     /// False for a run that will not be continued, so that neither side keeps a checkpoint of it.
     public var savesCheckpoint: Bool
     /// If set, the peer's documents after these sequences, one for each collection, are counted as rejected if they are not here, and nothing is
@@ -271,4 +272,6 @@ public struct SessionEnd: Sendable {
     var needsReconnect = false
     /// The error is that the peer saved no checkpoint: the next session repeats everything.
     var savedNoCheckpoint = false
+    /// The connection ended because memory was used up here.
+    var wasEvicted = false
 }

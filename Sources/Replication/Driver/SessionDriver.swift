@@ -100,7 +100,7 @@ final class SessionDriver {
         switch role {
         case .active(let active):
             database = active.replicator.database
-            limits = active.replicator.limits.within(memory)
+            limits = active.replicator.limits.within(memory, active.caution)
             (isPassive, channelPeer, pushRefusalReason) = (false, nil, nil)
             pushesAsActive = active.replicator.type.pushes
         case .passive(let passive):
@@ -261,7 +261,7 @@ final class SessionDriver {
         // The next run counts again what was under way. A one-shot that completed has nothing under way, and more completed than begun would be a
         // bug: neither is hidden here.
         if ending != .complete { counters.update { $0.total = min($0.total, $0.completed) } }
-        reports.noteLast(SessionEnd(error: error, ending: ending, needsReconnect: reconnecting.needsReconnect, savedNoCheckpoint: savedNoCheckpoint))
+        reports.noteLast(SessionEnd(error: error, ending: ending, needsReconnect: reconnecting.needsReconnect, savedNoCheckpoint: savedNoCheckpoint, wasEvicted: accounts.standing == .evicted))
         for link in links { link.release() }
     }
 

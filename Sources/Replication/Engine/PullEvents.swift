@@ -109,8 +109,9 @@ enum PullAction: Sendable {
     case decide([DocumentID])
     case readHeld(after: DocumentID?)
     case readConflicts(after: DocumentID?)
-    /// These revisions came from the peer: they need not be offered back, and a push that waits for them continues.
-    case notifyPush([(DocumentID, Version)])
+    /// These revisions came from the peer: they need not be offered back, and a push that waits for them continues. `listed`: those that were put on the
+    /// list of held and rejected revisions.
+    case notifyPush([(DocumentID, Version)], listed: Set<DocumentID> = [])
     /// The peer's revisions of these documents were refused because these are current here: it must be offered them, even if it sent them itself.
     case notifyPushOfRefusal([(DocumentID, Version)])
     /// Conflicts of these documents were decided: the result may have to be pushed.

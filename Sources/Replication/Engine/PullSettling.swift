@@ -8,6 +8,7 @@ extension PullMachine {
     mutating func end(_ ended: [Insertion], _ actions: inout [PullAction]) {
         var came: [(DocumentID, Version)] = []
         var met: [(DocumentID, Version)] = []
+        var listed: Set<DocumentID> = []
         var (over, staying) = ([FetchID](), [FetchID]())
         for each in ended {
             asked.end(each.id, each.version)
@@ -20,11 +21,12 @@ extension PullMachine {
             case .stored, .held, .rejected(_, isListed: true), .undecided(_, isListed: true):
                 complete(each.sequence)
                 came.append((each.id, each.version))
+                if case .stored = each.end { listed.remove(each.id) } else { listed.insert(each.id) }
                 if case .stored(.conflict(let current)) = each.end { met.append((each.id, current)) }
             default: complete(each.sequence)
             }
         }
-        if !came.isEmpty { actions.append(.notifyPush(came)) }
+        if !came.isEmpty { actions.append(.notifyPush(came, listed: listed)) }
         if !met.isEmpty { actions.append(.notifyPushOfRefusal(met)) }
         if !over.isEmpty || !staying.isEmpty { actions.append(.releaseBlobs(over, staying: staying)) }
     }

@@ -61,8 +61,8 @@ enum PushEvent: Sendable {
     case noted(AcknowledgedVersions.Batch)
     /// Acknowledged versions must be recorded at once: a checkpoint is about to claim them.
     case recordNow
-    /// The peer sent these revisions on this connection; they are stored, held or rejected.
-    case pulled([(DocumentID, Version)])
+    /// The peer sent these revisions on this connection; they are stored. `listed`: those that are on the list of held and rejected ones instead.
+    case pulled([(DocumentID, Version)], listed: Set<DocumentID> = [])
     /// The peer's revisions of these documents were refused because these revisions are current here: it needs them to make progress.
     case met([(DocumentID, Version)])
     /// Whether everything that the peer announced is here and nothing of it waits for a decision.

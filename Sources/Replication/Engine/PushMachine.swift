@@ -114,7 +114,7 @@ struct PushMachine {
         case .refused(let id, let error): refuse(id, error, &actions)
         case .noted(let batch): acknowledged.noted(batch)
         case .recordNow: note(&actions)
-        case .pulled(let revisions): accept(pulled: revisions, &actions)
+        case .pulled(let revisions, let listed): accept(pulled: revisions, listed: listed, &actions)
         case .met(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort

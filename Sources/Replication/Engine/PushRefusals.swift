@@ -67,7 +67,7 @@ extension PushMachine {
         actions.append(.list([KeptBack(document: document, cause: .refused(error))]))
     }
 
-    mutating func accept(pulled revisions: [(DocumentID, Version)], _ actions: inout [PushAction]) {
+    mutating func accept(pulled revisions: [(DocumentID, Version)], listed: Set<DocumentID>, _ actions: inout [PushAction]) {
         // The refused revision is no longer the current one.
         let changed = refused.isEmpty ? [] : revisions.compactMap { refused.remove($0.0) }
         if !changed.isEmpty { actions.append(.unlist(changed)) }
@@ -78,7 +78,8 @@ extension PushMachine {
                 if feed.isReading || nextPage != nil || ledger.phase(of: id) != nil { overtaken.add(id) }
                 continue
             }
-            acknowledged.supersede(id, by: version)
+            // The store has recorded a stored one as the peer's. Of the others it knows nothing, and what the peer acknowledged is the best that is known.
+            if !listed.contains(id) { acknowledged.supersede(id, by: version) }
             if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
         }
     }

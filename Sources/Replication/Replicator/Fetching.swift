@@ -42,7 +42,7 @@ extension Replicator {
         }
         let counters = ReplicationCounters()
         var active = ActiveConfiguration(replicator: only, resets: true, startsLegacy: speaksLegacy, savesCheckpoint: false)
-        active.reviewsHeld = false
+        (active.reviewsHeld, active.caution) = (false, caution)
         active.heldBefore = missing.held.mapValues(Set.init)
         active.startsSince = missing.rereadings.mapValues(\.since)
         let (offered, owed) = (Offers(of: missing), Owed())
@@ -51,6 +51,7 @@ extension Replicator {
             over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) }, filtered: { offered.note(filtered: $0) },
             told: { owed.note($0) })
         shared.withLock { $0.counters.add(counters.snapshot) }
+        if end.wasEvicted { caution = caution.next }
         // Otherwise it is unknown what would have been offered.
         if end.error == nil, end.ending == .complete {
             await forgetWithdrawn(missing.held.keys.sorted(), offered, correlation)

@@ -55,6 +55,7 @@ public actor Replicator {
     var selectsLocally = false
     /// Number of consecutive sessions that ended in order to request again what the peer could not send.
     var comebacks = 0
+    var caution = MemoryCaution.none
     var retry: RetryMachine
     nonisolated let pause = RetryPause()
     /// Documents that wait although there is a connection.
@@ -237,6 +238,7 @@ public actor Replicator {
             await noteTooLarge()
             let end = await runOnce(resets: resets)
             comebacks = end.needsReconnect ? comebacks + 1 : 0
+            if end.wasEvicted { caution = caution.next } else if end.ending == .reconnects { caution = .none }
             if end.ending == .wantsLegacy, !speaksLegacy {
                 logger.info("the peer does not accept collections in messages; trying again without")
                 // The peer may have refused the collection rather than the selection of documents.
@@ -334,7 +336,7 @@ public actor Replicator {
         update { $0.activity = .busy }
         let configuration = configuration.at(reached.remote)
         var active = ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, selectsLocally: selectsLocally)
-        active.comebacks = comebacks
+        (active.comebacks, active.caution) = (comebacks, caution)
         let end = await replicate(
             over: transport, active, shared.withLock { $0.counters }, correlation: correlation, watchesForSilence: true
         ) { [weak self, environment] level in

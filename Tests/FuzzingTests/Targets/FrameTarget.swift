@@ -135,7 +135,7 @@ private struct FrameSender: ~Copyable {
         let unfinished = receiver.unfinishedRequests.merging(receiver.unfinishedReplies.map { ($0.key &+ 1 << 62, $0.value) }) { $1 }.values
         if !hasFailed {
             try hold(unfinished.reduce(0) { $0 + $1.bytes.readableBytes } == receiver.unfinishedBytes, "unfinished bytes are miscounted")
-            try hold(unfinished.reduce(0) { $0 + $1.bytes.storageCapacity } == receiver.unfinishedCapacity, "their memory is miscounted")
+            try hold(unfinished.reduce(0) { $0 + $1.memory } == receiver.unfinishedMemory, "their memory is miscounted")
             try hold(receiver.unfinishedBytes <= limits.maximumUnfinishedBytes, "more unfinished than allowed")
             try hold(unfinished.count <= limits.maximumUnfinishedMessages, "more messages than allowed")
             try hold(receiver.unansweredRequests <= limits.maximumOpenRequests, "more requests than allowed")

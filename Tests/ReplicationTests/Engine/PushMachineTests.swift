@@ -265,6 +265,14 @@ import Testing
         #expect(push.machine.isFinished && push.counts.failed == 0)
     }
 
+    /// The store records nothing about the peer for a revision that is only held, so that the acknowledgement is all that is known.
+    @Test(arguments: [true, false]) func whatThePeerHasIsRecordedUnlessARevisionOfItsOwnIsStored(_ isHeld: Bool) {
+        var (push, list) = offered(pulls: true)
+        push.on(.answered(list, [.has]))
+        push.on(.pulled([(doc("a"), rev("2-x"))], listed: isHeld ? [doc("a")] : []))
+        #expect(push.machine.takeUnrecorded()?.marks.map(\.id) == (isHeld ? [doc("a")] : nil))
+    }
+
     /// The peer accepted the proposal, and the document was changed there before the revision arrived. As a listener, Couchbase Lite has its own error code for this.
     @Test(arguments: [http(409), ReplicationError(domain: .litecore, code: 8, message: "rev: conflict")])
     func aConflictDetectedOnArrivalWaitsForThePullToo(_ error: ReplicationError) {
