@@ -251,13 +251,13 @@ struct HeldMemoryTests {
         var random = SeededGenerator(seed: 3)
         let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
         for number in 0..<8 {
-            let text = (0..<(1_400 << 10)).map { _ in letters[random.below(letters.count)] }
+            let text = (0..<(1_000 << 10)).map { _ in letters[random.below(letters.count)] }
             try await b.put("d\(number)", "{\"text\":\"\(String(decoding: text, as: UTF8.self))\"}")
         }
         try await b.put("small", "{}")
         let memory = MemoryBudget(limit: 8 << 20)
         let others = memory.share(changed: { _ in })
-        _ = others.hold(4 << 20, owedByPeer: 0)
+        _ = others.hold((56 << 20) / 10, owedByPeer: 0)
         let hub = Hub(b)
         let replicator = Replicator(
             configuration: ReplicatorConfiguration(a, .pull, continuous: true) { $0.retry.maximumWaitSeconds = 1 }, connector: hub, environment: .system,
