@@ -31,27 +31,32 @@ public struct ReplicationLimits: Sendable {
         }
     }
 
-    /// The same limits for documents that we request: one for which there is no memory fails on its own instead of ending its connection.
-    func within(_ memory: MemoryBudget, _ caution: MemoryCaution) -> ReplicationLimits {
+    /// The same limits for this much memory: a document for which there is none fails on its own instead of ending its connection each time it comes.
+    ///
+    /// - Parameter caution: nil on the passive side, which requests nothing.
+    func within(_ memory: MemoryBudget, _ caution: MemoryCaution?) -> ReplicationLimits {
         var limits = self
+        let isPassive = caution == nil
+        let caution = caution ?? .none
         if caution > .none { (limits.rowsPerSubscribedList, limits.requestedRevisions) = (1, 1) }
         let largest = caution < .smallDocuments ? Self.largestDocument(in: memory.limit) : Self.documentForCertain(in: memory.limit)
         guard largest < blip.maximumMessage else { return limits }
-        limits.memoryForDocuments = DocumentMemory(limit: memory.limit, largestDocument: largest)
+        limits.memoryForDocuments = DocumentMemory(limit: memory.limit, largestDocument: largest, isRequested: !isPassive)
         limits.bufferedRevisionBytes = min(limits.bufferedRevisionBytes, memory.limit / 8)
         return limits
     }
 
     /// The largest document, in bytes, whose message fits into this `limits.memory`. While it arrives it counts one and a half times, for what its
-    /// buffers leave behind, and an eighth of the memory is kept free. What the agent uses besides without counting it was measured as up to 4 MiB.
+    /// buffers leave behind, and an eighth of the memory is kept free. What the agent uses besides without counting it was measured as up to 6 MiB.
     static func largestDocument(in memory: Int) -> Int {
         max(documentForCertain(in: memory), min(memory / 2, (memory / 8 * 7 - uncountedBytes) / 3 * 2))
     }
 
     /// The same, whatever the agent uses without counting it: up to three eighths of the memory, no connection is evicted for that (``MemoryBudget``).
-    fileprivate static func documentForCertain(in memory: Int) -> Int { memory / 16 * 3 }
+    /// That leaves as much again for the beginnings of other documents, which peers send before the first acknowledgement.
+    private static func documentForCertain(in memory: Int) -> Int { memory / 8 }
 
-    fileprivate static let uncountedBytes = 4 << 20
+    fileprivate static let uncountedBytes = 6 << 20
 
     /// The limits of the BLIP connection underneath.
     var blip: BLIPLimits { shared.blip }
@@ -86,11 +91,13 @@ struct DocumentMemory: Sendable, Equatable {
     var limit: Int
     /// In bytes.
     var largestDocument: Int
+    /// Documents come because this agent requested them.
+    var isRequested: Bool
 
     /// The `limits.memory`, in bytes, that a document of this size needs.
     func limit(forDocument size: Int) -> Int {
-        let (rounding, forCertain) = (64, size / 3 * 16)
-        if largestDocument == ReplicationLimits.documentForCertain(in: limit) { return forCertain + rounding }
+        let (rounding, forCertain) = (64, 8 * size)
+        if largestDocument < ReplicationLimits.largestDocument(in: limit) { return forCertain + rounding }
         return max(2 * size, min(forCertain, (size / 2 * 3 + ReplicationLimits.uncountedBytes) / 7 * 8)) + rounding
     }
 }

@@ -105,7 +105,7 @@ final class SessionDriver {
             pushesAsActive = active.replicator.type.pushes
         case .passive(let passive):
             database = passive.database
-            limits = passive.limits
+            limits = passive.limits.within(memory, nil)
             (isPassive, channelPeer, pushRefusalReason) = (true, passive.channelPeer, passive.pushRefusalReason)
             pushesAsActive = false
         }
