@@ -235,7 +235,7 @@ struct HeldMemoryTests {
         try await b.put("large", "{\"text\":\"\(String(decoding: text, as: UTF8.self).replacing("\\", with: "a"))\"}")
         let memory = MemoryBudget(limit: 8 << 20)
         let others = memory.share(changed: { _ in })
-        _ = others.hold(6 << 20, owedByPeer: 0)
+        _ = others.hold(15 << 19, owedByPeer: 0)
         let replicator = Replicator(
             configuration: ReplicatorConfiguration(a, .pull) { $0.retry.maximumAttempts = 1 }, connector: MemoryHub(database: b, memory: .unlimited),
             environment: .system, memory: memory, logger: quietLogger())
