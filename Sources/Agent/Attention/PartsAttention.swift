@@ -120,6 +120,15 @@ extension Agent {
                         + "document \(example.id) of \(example.collection): \(example.error)",
                     remedy: "raise max_document_bytes of the database and nightjar reload, or make the document smaller at the peer; nightjar replicator \(name) held lists them"))
         }
+        if let found = try? await replicator.tooLarge(), found.count > 0 {
+            let count = found.isCapped ? "\(found.count) or more documents" : Plural.count(found.count, "document")
+            list.append(
+                Attention(
+                    .documentsNotTaken, "\(subject), memory",
+                    "\(count) of the remote not taken: too large for limits.memory when they came",
+                    remedy: "the log named them, and the memory that they need: raise limits: { memory } and restart the agent, which then asks for them again; or make "
+                        + "them smaller at the peer"))
+        }
         return list
     }
 

@@ -91,7 +91,8 @@ extension Explanation {
         Explanation(
             "documents_not_taken",
             "Peers push documents that cannot be accepted at the moment: they keep them and try again. Or peers push documents that are larger than a limit here, or "
-                + "that name a blob larger than limits: { max_blob_bytes }: peers give these up, and each is reported for a day after it was last pushed.",
+                + "that name a blob larger than limits: { max_blob_bytes }: peers give these up, and each is reported for a day after it was last pushed. Or a "
+                + "remote has documents that are too large for limits.memory here.",
             "Fix the cause that is named: a plugin, a missing blob, a full disk. If it is a limit, raise it and nightjar reload, or have the documents made smaller; "
                 + "a Nightjar pushes them again with nightjar replicator NAME retry-refused, other peers once they change. The log names each."),
         Explanation(
