@@ -25,7 +25,7 @@ struct OutgoingMessage {
     var isRequest: Bool { type == FrameType.request }
     var remainingBytes: Int { head.readableBytes + body.readableBytes + profileLength }
     /// Memory taken beyond the remaining bytes: what is already sent, and unused capacity. Streams are not counted here.
-    var spentBytes: Int { isStream ? 0 : max(0, head.storageCapacity + body.storageCapacity - remainingBytes) }
+    var spentBytes: Int { isStream ? 0 : max(0, head.storageCapacity + body.touchedBytes - remainingBytes) }
     var key: MessageKey { MessageKey(number: number, isReply: !isRequest) }
 
     private static let profileKey: StaticString = "Profile"

@@ -49,8 +49,8 @@ struct PartialMessage {
     var startIsComplete: Bool { startLength > 0 && bytes.readableBytes >= startLength }
     var exceedsBound: Bool { bytes.readableBytes > bound }
 
-    /// Memory that it takes, in bytes. Buffers double as they grow; of a large one, the pages that nothing was written to take none.
-    var memory: Int { min(bytes.storageCapacity, max(bytes.readableBytes + 4_096, Self.pieceLength)) }
+    /// Memory that it takes, in bytes.
+    var memory: Int { bytes.touchedBytes }
 
     /// How many bytes may be collected before the message must be examined again; at least 1.
     var room: Int {
@@ -117,6 +117,13 @@ extension BLIPConnection {
 }
 
 extension ByteBuffer {
+    /// The memory that it takes, in bytes. The size of a buffer's memory is a power of two; of a large one, the pages that nothing was written to take
+    /// none. Part of another buffer keeps all of that in memory.
+    var touchedBytes: Int {
+        let pageBytes = 4_096
+        return capacity == storageCapacity ? min(storageCapacity, max(writerIndex + pageBytes, PartialMessage.pieceLength)) : storageCapacity
+    }
+
     /// A copy in memory of exactly its size.
     func compacted() -> ByteBuffer {
         var copy = ByteBuffer()

@@ -347,6 +347,8 @@ enum DriverBounds {
 
     /// The next message is created when no more than this many bytes of earlier ones are left. Others learn what a session holds only after its turn.
     static let queueBytes = 1 << 20
+    /// More than this is a single large message.
+    static let largeQueueBytes = 2 << 20
     /// The same while memory is short: one message is always in flight.
     static let shortQueueBytes = 16 << 10
     /// The same if collections have different priorities: the most urgent one waits for no more than this.

@@ -96,15 +96,19 @@ final class SessionAccounts {
         // Revisions whose blobs are missing wait for the peer, as do open rows of its feed.
         // Reading what a socket does not take is up to its peer. Below the transport's watermark, nothing would report that it has drained.
         let unread = session.transport.isWritable ? 0 : session.transport.waitingBytes
-        // Data read for the peer waits for its answers.
+        // A large message to the peer has memory of its own, which is released as a whole.
+        let queued = session.dialect.queuedBytes > DriverBounds.largeQueueBytes ? session.dialect.queuedBytes : 0
         let unsettled =
-            (session.dialect.messageBytes + unfinishedBytes) / 2 * 3 + unread + session.blobs.machine.bytes + awaitedBytes + (session.blobs.machine.isFetching ? bufferedBytes : 0)
-            + outgoingBytes / 4 * 5
+            (session.dialect.messageBytes - queued + unfinishedBytes) / 2 * 3 + unread + session.blobs.machine.bytes + awaitedBytes
+            + (session.blobs.machine.isFetching ? bufferedBytes : 0)
+        // Data read for the peer waits for its answers.
+        let outgoing = outgoingBytes / 4 * 5 + queued
         // Answers to our own requests are limited by what was requested, and are our work: ending the connection because of them would only cause the
         // same requests again.
         let isOurWork = session.couch != nil
-        let owedByPeer = isOurWork ? 0 : unsettled
-        let tools = session.dialect.bufferedBytes - session.dialect.messageBytes + (isOurWork ? unsettled : 0)
+        // The same goes for what we push: a large document would never arrive.
+        let owedByPeer = isOurWork ? 0 : unsettled + (session.isPassive ? outgoing : 0)
+        let tools = session.dialect.bufferedBytes - session.dialect.messageBytes + unsettled + outgoing - owedByPeer
         let held = session.questions.waiting.bytes + session.intake.bytes + bytesElsewhere + foundBytes + subscribedBytes + session.outgoing.bytes + session.blobs.namedBytes
         // A quarter is added for fragmentation between pieces that come and go.
         let all = owedByPeer + tools + ((session.blobs.machine.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
