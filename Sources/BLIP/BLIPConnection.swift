@@ -58,7 +58,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
     /// Bytes of queued messages that are not in a frame yet, before compression, including messages that wait for acknowledgements.
     public internal(set) var queuedBytes = 0
     /// Memory that those messages take beyond ``queuedBytes``.
-    var spentBytes = 0
+    public internal(set) var spentBytes = 0
     /// Bytes of frame data processed so far, after inflation.
     public internal(set) var takenBytes = 0
     #if DEBUG

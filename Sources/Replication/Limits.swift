@@ -39,7 +39,9 @@ public struct ReplicationLimits: Sendable {
         let isPassive = caution == nil
         let caution = caution ?? .none
         if caution > .none { (limits.rowsPerSubscribedList, limits.requestedRevisions) = (1, 1) }
-        let largest = caution < .smallDocuments ? Self.largestDocument(in: memory.limit) : Self.documentForCertain(in: memory.limit)
+        let (most, certain) = (Self.largestDocument(in: memory.limit), Self.documentForCertain(in: memory.limit))
+        // A peer that was evicted for a document sends it again, and this side cannot ask for less at a time.
+        let largest = isPassive && most < blip.maximumMessage || caution == .smallDocuments ? certain : most
         guard largest < blip.maximumMessage else { return limits }
         limits.memoryForDocuments = DocumentMemory(limit: memory.limit, largestDocument: largest, isRequested: !isPassive)
         limits.bufferedRevisionBytes = min(limits.bufferedRevisionBytes, memory.limit / 8)
@@ -96,7 +98,8 @@ struct DocumentMemory: Sendable, Equatable {
 
     /// The `limits.memory`, in bytes, that a document of this size needs.
     func limit(forDocument size: Int) -> Int {
-        let (rounding, forCertain) = (64, 8 * size)
+        // From here on, any document that a peer may send has room.
+        let (rounding, forCertain) = (64, min(8 * size, 56 << 20))
         if largestDocument < ReplicationLimits.largestDocument(in: limit) { return forCertain + rounding }
         return max(2 * size, min(forCertain, (size / 2 * 3 + ReplicationLimits.uncountedBytes) / 7 * 8)) + rounding
     }

@@ -186,7 +186,7 @@ final class Reloader {
     ///
     /// - Parameters:
     ///   - isTested: false if its tests run later; it is not called before they are over.
-    ///   - isPromoted: uses that it does not suit are about to end, and are no longer called.
+    ///   - isPromoted: uses that it does not suit are no longer called if there is a newer use at the same place: they are about to end.
     /// - Returns: why not, and whether the same files would be refused again.
     func activateVersion(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true, isTested: Bool = true, isPromoted: Bool = false) -> (PluginProblem, isFinal: Bool)? {
         let source = version.source
@@ -196,20 +196,23 @@ final class Reloader {
         while true {
             let uses = record.read { $0.uses }
             var preparations: [Int: UsePreparation] = [:]
+            var ending: Set<Int> = []
             for (number, use) in uses.sorted(by: { $0.key < $1.key }) where !version.hasInstead(of: use.hook) {
                 do {
                     preparations[number] = try UsePreparation(
                         version, hook: use.hook, params: use.params, usedBy: use.usedBy, files: core.files, previous: use.texts)
-                } catch where !isPromoted {
+                } catch where isPromoted && uses.contains(where: { $0.key > number && $0.value.usedBy.utf8.elementsEqual(use.usedBy.utf8) }) {
+                    ending.insert(number)
+                } catch {
                     // A changed configuration or a new file may make it suitable, so it is tried again at each reading.
                     var message = error.reasonForRefusal
                     if case .parameters = error { message += Self.wayOut }
                     return (PluginProblem(plugin: record.name, file: source.main.path, message: message), false)
-                } catch {}
+                }
             }
             // A use that was added meanwhile must be checked too.
             let swapped = record.change { fields -> (from: String?, listeners: [(EventHub<String>, String)])? in
-                guard fields.uses.allSatisfy({ preparations[$0] != nil || isPromoted && uses[$0] != nil || version.hasInstead(of: $1.hook) }) else { return nil }
+                guard fields.uses.allSatisfy({ preparations[$0] != nil || ending.contains($0) || version.hasInstead(of: $1.hook) }) else { return nil }
                 let from = fields.serving
                 fields.inForce = version
                 if !isTested { fields.standing = .testing }

@@ -107,6 +107,8 @@ struct BLIPDialect: Dialect, ~Copyable {
     var owedBytes: Int { blip.queuedReplyBytes }
     /// Bytes of unsent messages of either kind.
     var queuedBytes: Int { blip.queuedBytes }
+    /// The part of ``messageBytes`` that they take.
+    var outgoingMessageBytes: Int { blip.queuedBytes + blip.spentBytes }
     /// Our requests that the peer has not answered.
     var awaitedReplies: Int { blip.awaitedReplies }
     /// A stream is consumed more slowly than it arrives.

@@ -29,6 +29,8 @@ protocol Dialect: ~Copyable {
     var owedBytes: Int { get }
     /// Size of messages that are created and not sent yet, if they are created before they can be sent.
     var queuedBytes: Int { get }
+    /// Memory of unsent messages, in bytes.
+    var outgoingMessageBytes: Int { get }
     var awaitedReplies: Int { get }
     var shouldPauseReading: Bool { get }
     /// Bytes of all messages so far, after inflation.
@@ -121,6 +123,7 @@ extension Dialect where Self: ~Copyable {
     #endif
     var messageBytes: Int { bufferedBytes }
     var queuedBytes: Int { 0 }
+    var outgoingMessageBytes: Int { 0 }
     var spareBytes: Int { 0 }
     var compressionBytes: Int { 0 }
     mutating func allowCompression(_ isAllowed: Bool) {}

@@ -52,6 +52,8 @@ final class FrameIntake {
 
     /// A small frame may inflate to megabytes: while the shared budget is used up, no frame is processed until somebody has released memory.
     private var hasRoom: Bool {
+        // What uses it up is a large document of our own, which only the peer's answers release.
+        if session.accounts.pushesMuch { return true }
         guard session.memory.isUsedUp, looks < DriverBounds.frameRoomChecks else {
             looks = 0
             return true

@@ -97,7 +97,7 @@ final class SessionAccounts {
         // Reading what a socket does not take is up to its peer. Below the transport's watermark, nothing would report that it has drained.
         let unread = session.transport.isWritable ? 0 : session.transport.waitingBytes
         // A large message to the peer has memory of its own, which is released as a whole.
-        let queued = session.dialect.queuedBytes > DriverBounds.largeQueueBytes ? session.dialect.queuedBytes : 0
+        let queued = session.isPassive && session.dialect.queuedBytes <= DriverBounds.largeQueueBytes ? 0 : session.dialect.outgoingMessageBytes
         let unsettled =
             (session.dialect.messageBytes - queued + unfinishedBytes) / 2 * 3 + unread + session.blobs.machine.bytes + awaitedBytes
             + (session.blobs.machine.isFetching ? bufferedBytes : 0)
@@ -128,6 +128,9 @@ final class SessionAccounts {
         guard !memory.isAwaited, let room = memory.reserveWithoutEviction(most, beside: 3 * most) else { return (DriverBounds.shortPageBytes, nil) }
         return (most, room)
     }
+
+    /// Whether what this side pushes takes a large part of the budget.
+    var pushesMuch: Bool { !session.isPassive && outgoingBytes + session.dialect.outgoingMessageBytes > session.memory.limit / 8 }
 
     /// Compression takes a quarter of a megabyte. A write that goes to a thousand followers at once must not allocate it a thousand times.
     func grantCompression() {
@@ -164,8 +167,8 @@ final class SessionAccounts {
     private func evictionError(_ message: String) -> ReplicationError {
         guard !session.isPassive else { return ReplicationError(domain: .websocket, code: 1013, message: message) }
         var error = ReplicationError(
-            domain: .litecore, code: 13, message: "this agent's limits.memory (\(session.memory.limit) bytes) is used up, most of it by what this peer sends")
-        error.specificRemedy = "raise limits: { memory } of this agent: the target is reached, and what it sends does not fit"
+            domain: .litecore, code: 13, message: "this agent's limits.memory (\(session.memory.limit) bytes) is used up, and the connection to this peer held most of it")
+        error.specificRemedy = "raise limits: { memory } of this agent: the target is reached, and what is transferred does not fit"
         return error
     }
 

@@ -71,7 +71,7 @@ final class SessionOverview {
                 let stalls = link.push.map { ($0.feed.stall.map { [$0] } ?? []) + $0.held.first } ?? []
                 session.counters.stand(link.slot, at: stalls.map { Standstill(collection: link.collection.name, id: $0.id, failure: $0.failure) })
             }
-            let outgoing = link.push?.ledger.bytesAtHand ?? 0
+            let outgoing = link.push?.ledger.heldBytes ?? 0
             session.accounts.outgoingBytes += outgoing - link.outgoingSeen
             link.outgoingSeen = outgoing
             if link.isBusy != link.wasBusy {

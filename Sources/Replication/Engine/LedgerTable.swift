@@ -16,6 +16,8 @@ struct LedgerTable {
         places.sorted { $0.key < $1.key }.map { ($0.key, slots[$0.value]) }
     }
 
+    mutating func releaseBody(_ place: Int) { slots[place].releaseBody() }
+
     mutating func change(_ place: Int, to phase: consuming PushLedger.Phase) { slots[place].change(to: phase) }
 
     mutating func change(_ place: Int, successor: SequenceNumber) { slots[place].successor = successor }

@@ -59,6 +59,8 @@ enum PushEvent: Sendable {
     case withdrawn(DocumentID)
     /// Answers ``PushAction/note(_:)``: the store has recorded what the peer acknowledged.
     case noted(AcknowledgedVersions.Batch)
+    /// The message of a large document was created; the document's body is no longer needed.
+    case messageMade(DocumentID)
     /// Acknowledged versions must be recorded at once: a checkpoint is about to claim them.
     case recordNow
     /// The peer sent these revisions on this connection; they are stored. `listed`: those that are on the list of held and rejected ones instead.

@@ -79,6 +79,8 @@ struct PushLedger {
         private(set) var sequence: SequenceNumber = 0
         /// Size of the body and the history if they are loaded, in bytes.
         private(set) var bytes = 0
+        /// The part of ``bytes`` that is no longer in memory.
+        fileprivate private(set) var released = 0
         fileprivate private(set) var account = Account.active
 
         init(phase: consuming Phase, successor: SequenceNumber? = nil) {
@@ -92,8 +94,17 @@ struct PushLedger {
             note()
         }
 
+        /// The body was copied into a message. It still counts for what may be in flight.
+        mutating func releaseBody() {
+            guard case .sent(var document) = phase else { return }
+            released += document.body.count
+            document.body = []
+            phase = .sent(document)
+        }
+
         private mutating func note() {
             account = phase.account
+            released = 0
             switch phase {
             case .judging(let it), .listing(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it):
                 (sequence, bytes) = (it.sequence, it.heldBytes)
@@ -122,8 +133,10 @@ struct PushLedger {
     /// Entries sent and not acknowledged, and the size of their bodies.
     private(set) var inFlight = 0
     private(set) var inFlightBytes = 0
-    /// Size of all loaded bodies, in bytes.
+    /// Size of all loaded bodies, in bytes, including those of which only the message is left.
     private(set) var bytesAtHand = 0
+    /// The part of it that is no longer here.
+    private var releasedBytes = 0
 
     private let limits: ReplicationLimits
 
@@ -131,6 +144,9 @@ struct PushLedger {
         tracker = LocalSequenceTracker(from: sequence)
         self.limits = limits
     }
+
+    /// Memory of all loaded bodies, in bytes.
+    var heldBytes: Int { bytesAtHand - releasedBytes }
 
     /// Every sequence up to this one was pushed or needs no push.
     var completedThrough: SequenceNumber { tracker.completedThrough }
@@ -199,6 +215,7 @@ struct PushLedger {
 
     private mutating func move(_ place: Int, to phase: consuming Phase) {
         count(-1, entries.slots[place].account, entries.slots[place].bytes)
+        releasedBytes -= entries.slots[place].released
         entries.change(place, to: phase)
         count(1, entries.slots[place].account, entries.slots[place].bytes)
     }
@@ -217,6 +234,14 @@ struct PushLedger {
             return document
         }
         return nil
+    }
+
+    /// The document's message was created, and has a copy of the body.
+    mutating func releaseBody(of id: DocumentID) {
+        guard let place = entries.place(of: id) else { return }
+        let before = entries.slots[place].released
+        entries.releaseBody(place)
+        releasedBytes += entries.slots[place].released - before
     }
 
     /// The trip is over: the sequence is complete, and if the document changed in the meantime, it is read again.
@@ -356,13 +381,17 @@ struct PushLedger {
 
     private mutating func insert(_ id: DocumentID, _ entry: Entry) {
         count(1, entry.account, entry.bytes)
-        if let replaced = entries.insert(id, entry) { count(-1, replaced.account, replaced.bytes) }
+        if let replaced = entries.insert(id, entry) {
+            count(-1, replaced.account, replaced.bytes)
+            releasedBytes -= replaced.released
+        }
     }
 
     @discardableResult
     private mutating func remove(_ id: DocumentID) -> Entry? {
         guard let entry = entries.remove(id) else { return nil }
         count(-1, entry.account, entry.bytes)
+        releasedBytes -= entry.released
         return entry
     }
 

@@ -113,6 +113,7 @@ struct PushMachine {
         case .acknowledged(let id, let taking): acknowledge(id, taking, &actions)
         case .refused(let id, let error): refuse(id, error, &actions)
         case .noted(let batch): acknowledged.noted(batch)
+        case .messageMade(let id): ledger.releaseBody(of: id)
         case .recordNow: note(&actions)
         case .pulled(let revisions, let listed): accept(pulled: revisions, listed: listed, &actions)
         case .met(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }

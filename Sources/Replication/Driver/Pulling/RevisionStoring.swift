@@ -42,9 +42,10 @@ struct RevisionStoring: Sendable {
         return outcomes
     }
 
-    private func supersedesLocal(_ revision: CheckedRevision, _ transaction: WriteTransaction) throws(StoreError) -> Bool {
-        guard let row = try transaction.row(collection, revision.id) else { return true }
-        return !row.hasConflict && revision.history.contains(row.revision)
+    /// Whether it replaces the current revision, or is the same.
+    private func supersedesLocal(_ incoming: IncomingRevision, _ transaction: WriteTransaction) throws(StoreError) -> Bool {
+        guard let row = try transaction.row(collection, incoming.id) else { return true }
+        return !row.hasConflict && (row.revision == incoming.revision || incoming.history.contains(row.revision))
     }
 
     private func store(
@@ -74,6 +75,8 @@ struct RevisionStoring: Sendable {
             }
             incoming = located
         }
+        // Otherwise the peer would never be offered what it lost. In a conflict, its side has to be known.
+        if revision.mayBeLostAtPeer, try supersedesLocal(incoming, transaction) { incoming.remote = nil }
         if storable.route != nil {
             let current = try transaction.document(collection, revision.id)?.revision
             guard current == storable.seen || current == incoming.revision else { return .moved }
@@ -95,9 +98,7 @@ struct RevisionStoring: Sendable {
     private func incoming(_ storable: StorableRevision, _ transaction: WriteTransaction) throws(StoreError) -> IncomingRevision {
         let revision = storable.revision
         // A losing leaf is not the peer's revision: pushes and later pulls go by the winner.
-        var remote = revision.branches?.isLoser == true ? nil : remote
-        // Otherwise the peer would never be offered what it lost. In a conflict, its side has to be known.
-        if revision.mayBeLostAtPeer, try supersedesLocal(revision, transaction) { remote = nil }
+        let remote = revision.branches?.isLoser == true ? nil : remote
         var incoming = IncomingRevision(
             id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
             body: revision.body, isValidated: true, hasBlobs: !revision.blobs.isEmpty, remote: remote)

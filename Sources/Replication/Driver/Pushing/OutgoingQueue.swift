@@ -40,7 +40,10 @@ final class OutgoingQueue {
         let most = session.accounts.standing == .crowded || session.memory.isShort ? DriverBounds.shortQueueBytes : usual
         while !session.hasEnded, session.dialect.queuedBytes < most, let revision = next() {
             let link = session.links[revision.slot]
-            if link.generation == revision.generation, link.push != nil { session.dialect.send(revision.slot, revision.document, delta: revision.delta) }
+            guard link.generation == revision.generation, link.push != nil else { continue }
+            session.dialect.send(revision.slot, revision.document, delta: revision.delta)
+            // The other dialect reads the body again if a request has to be repeated.
+            if session.couch == nil, revision.document.body.count > DriverBounds.smallBodyBytes { session.tell(link, push: .messageMade(revision.document.id)) }
         }
     }
 }
