@@ -101,6 +101,32 @@ struct ReloadTests {
         }
     }
 
+    /// The plugin was saved once more after the configuration had been checked with it.
+    @Test func aVersionThatSuitsOnlySomeOfTheUsesThatStayDoesNotComeIntoForce() async throws {
+        func plugin(_ names: String...) -> String {
+            "return { params = { \(names.map { "\($0) = { type = 'number' }" }.joined(separator: ", ")) }, push_filter = function() return true end }"
+        }
+        let folder = Folder()
+        folder.write("a.lua", plugin("old", "keep"))
+        try await withHost(folder.path) { host, events in
+            func use(_ place: String, _ name: String) throws -> any DocumentFilter {
+                try host.pushFilter(plugin: "a", params: .members([(name, .integer(1))]), usedBy: place)
+            }
+            let (one, other) = (try use("one", "old"), try use("other", "keep"))
+            folder.save("a.lua", plugin("new"))
+            _ = try await events.refused("a")
+            let changed = try use("one", "new")
+            await host.promoteSuccessors()
+            #expect(await other.judge("{}") == [.pass])
+            #expect(await one.judge("{}") == [.pass])
+            guard case .failed? = await changed.judge("{}").first else {
+                Issue.record("it was judged by a version that does not have its parameter")
+                return
+            }
+            #expect(host.status("a")?.state == .refused)
+        }
+    }
+
     @Test func aRemovedPluginInUseKeepsServing() async throws {
         let folder = Folder()
         folder.write("used.lua", passes("true"))

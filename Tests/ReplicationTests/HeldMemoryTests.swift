@@ -245,6 +245,31 @@ struct HeldMemoryTests {
         #expect(error?.message.hasPrefix("this agent's limits.memory (8388608 bytes)") == true, "\(String(describing: error))")
     }
 
+    /// A document that the database took is pushed, whatever else takes memory, and is no reason to end a connection on which it is pulled, either.
+    @Test func aLargeDocumentIsPushedAndPulledWithinTheBudget() async throws {
+        func large(_ bytes: Int) -> String { "{\"text\":\"\(String(repeating: "x", count: bytes))\"}" }
+        let (edge, hub) = (try TestDatabase("edge"), try TestDatabase("hub"))
+        try await edge.put("large", large(3 << 20))
+        let memory = MemoryBudget(limit: 8 << 20)
+        let others = memory.share(changed: { _ in })
+        _ = others.hold(6 << 20, owedByPeer: 0)
+        let push = Replicator(
+            configuration: ReplicatorConfiguration(edge, .push) { $0.retry.maximumAttempts = 1 }, connector: MemoryHub(database: hub, memory: .unlimited),
+            environment: .system, memory: memory, logger: quietLogger())
+        let pushed = await push.run()
+        withExtendedLifetime(others) {}
+        #expect(pushed.error == nil && pushed.counts.pushed == 1, "\(pushed)")
+
+        try await hub.put("larger", large(19 << 20))
+        let budget = MemoryBudget(limit: 64 << 20)
+        let pull = Replicator(
+            configuration: ReplicatorConfiguration(edge, .pull) { $0.retry.maximumAttempts = 1 }, connector: MemoryHub(database: hub, memory: budget),
+            environment: .system, memory: .unlimited, logger: quietLogger())
+        let pulled = await pull.run()
+        #expect(pulled.error == nil && pulled.counts.pulled == 1, "\(pulled)")
+        #expect(budget.takeHighest() < 50 << 20)
+    }
+
     /// Documents of which each has room, and several at once have not. What others hold stands for what the agent uses without counting it.
     @Test func afterAnEvictionDocumentsAreRequestedOneByOne() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))

@@ -99,10 +99,10 @@ final class SessionAccounts {
         // A large message to the peer has memory of its own, which is released as a whole.
         let queued = session.isPassive && session.dialect.queuedBytes <= DriverBounds.largeQueueBytes ? 0 : session.dialect.outgoingMessageBytes
         let unsettled =
-            (session.dialect.messageBytes - queued + unfinishedBytes) / 2 * 3 + unread + session.blobs.machine.bytes + awaitedBytes
+            (session.dialect.messageBytes - queued + unfinishedBytes) / 2 * 3 + session.blobs.machine.bytes + awaitedBytes
             + (session.blobs.machine.isFetching ? bufferedBytes : 0)
         // Data read for the peer waits for its answers.
-        let outgoing = outgoingBytes / 4 * 5 + queued
+        let outgoing = outgoingBytes / 4 * 5 + queued + unread
         // Answers to our own requests are limited by what was requested, and are our work: ending the connection because of them would only cause the
         // same requests again.
         let isOurWork = session.couch != nil
