@@ -79,7 +79,7 @@ enum MemoryCaution: Int, Sendable, Comparable {
     case none
     /// The next document is requested when the previous one is stored.
     case oneByOne
-    /// That did not help: of these, only those that fit in any case are taken, and the others fail by name.
+    /// That did not help: a document that might not fit fails by name.
     case smallDocuments
 
     var next: MemoryCaution { MemoryCaution(rawValue: rawValue + 1) ?? .smallDocuments }

@@ -126,7 +126,7 @@ extension Explanation {
             + "of its clock.", "Set the clock that is wrong. The document is offered again at the time that nightjar replicator NAME refused shows as until: "
             + "nightjar explain versions_ahead."),
         Explanation("litecore/13", "Memory is used up: that of this agent if the message names this agent's limits.memory, otherwise that of a Couchbase Lite on the "
-            + "other side.", "It is retried. Raise limits: { memory } here, or free memory there."),
+            + "other side.", "It is retried, with one document requested at a time. Raise limits: { memory } here, or free memory there."),
         Explanation("litecore/19", "The peer was asked for a filter that it does not have.", "Peers' filters are the listener's push_filter; only channels can be "
             + "asked for by name."),
         Explanation("litecore/501", "The peer cannot do this: it replicates actively itself, or its documents use the other kind of revision identifiers.", "Check "
