@@ -15,7 +15,7 @@ extension BLIPDialect {
     mutating func acknowledge(_ handle: AnswerHandle?) { reply(handle) }
 
     mutating func refuse(_ handle: AnswerHandle?, _ error: MessageError) {
-        reply(handle, OutgoingReply(error: BLIPErrorReply(domain: error.domain, code: error.code, message: error.message)))
+        reply(handle, OutgoingReply(error: BLIPErrorReply(domain: error.domain, code: error.code, message: error.messageForPeer ?? error.message)))
     }
 
     // MARK: - Lists and revisions

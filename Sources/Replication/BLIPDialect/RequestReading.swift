@@ -38,14 +38,12 @@ extension ReceivedFields {
         let size = request.isTruncated ? request.totalBytes : body.readableBytes
         if request.isTruncated, size <= limits.maximumDocumentBytes, let memory = limits.memoryForDocuments {
             let needed = memory.limit(forDocument: size)
+            let told = "document \(id) has \(size) bytes, more than the \(memory.largestDocument) for which"
+            let toldThere = "\(told) limits.memory (\(memory.limit)) of the agent that receives it has room; it takes \(needed) or more there"
+            let toldHere = "\(told) this agent's limits.memory (\(memory.limit)) has room; set limits: { memory } here to \(needed) or more: "
+                + "it is requested again by itself from the agent's next start on"
             throw MessageError(
-                code: 413,
-                message: "document \(id) has \(size) bytes, more than the \(memory.largestDocument) for which "
-                    + (memory.isRequested
-                        ? "this agent's limits.memory (\(memory.limit)) has room; set limits: { memory } here to \(needed) or more: it is requested again by "
-                            + "itself from the agent's next start on"
-                        : "limits.memory (\(memory.limit)) of the agent that receives it has room; it takes \(needed) or more there"),
-                exceedsLocalSize: true)
+                code: 413, message: memory.isRequested ? toldHere : toldThere, messageForPeer: memory.isRequested ? toldThere : nil, exceedsLocalSize: true)
         }
         guard !request.isTruncated, size <= limits.maximumDocumentBytes else {
             throw MessageError(

@@ -5,6 +5,8 @@ struct MessageError: Error, Sendable {
     var domain = "HTTP"
     var code: Int
     var message: String
+    /// What the peer is told, if that has to be said in other words on its side.
+    var messageForPeer: String?
     /// The document is larger than the local settings allow.
     var exceedsLocalSize = false
 

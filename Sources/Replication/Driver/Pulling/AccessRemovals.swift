@@ -111,11 +111,13 @@ struct AccessRemovals {
     func endOrphans(_ ids: [DocumentID], _ link: CollectionLink) {
         guard link.mayHaveOrphans, let remote = link.remote else { return }
         let collection = link.collection
+        // A one-shot replication does not end before that is recorded.
+        session.errands += 1
         session.write { transaction in
             var ended: [DocumentID] = []
             for id in ids where try transaction.exclusion(collection, remote: remote, direction: .access, id: id) != nil { ended.append(id) }
             try transaction.unexclude(collection, remote: remote, direction: .access, ids: ended)
-        } then: { _, _ in }
+        } then: { session, _ in session.errands -= 1 }
     }
 
     /// Looks for orphans of earlier runs, and retries removals on which the pull filter failed, unless the same version is still in force. It takes
