@@ -237,8 +237,7 @@ public actor Replicator {
             wasSuspended = false
             await noteTooLarge()
             let end = await runOnce(resets: resets)
-            comebacks = end.needsReconnect ? comebacks + 1 : 0
-            if end.wasEvicted { caution = caution.next } else if end.ending == .reconnects { caution = .none }
+            (comebacks, caution) = (end.needsReconnect ? comebacks + 1 : 0, end.wasEvicted ? caution.next : end.ending == .reconnects ? .none : caution)
             if end.ending == .wantsLegacy, !speaksLegacy {
                 logger.info("the peer does not accept collections in messages; trying again without")
                 // The peer may have refused the collection rather than the selection of documents.

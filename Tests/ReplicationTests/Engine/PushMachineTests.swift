@@ -265,20 +265,6 @@ import Testing
         #expect(push.machine.isFinished && push.counts.failed == 0)
     }
 
-    /// The store records nothing about the peer for a revision that is only held, so that the acknowledgement is all that is known.
-    @Test(arguments: [true, false]) func whatThePeerHasIsRecordedUnlessARevisionOfItsOwnIsStored(_ isHeld: Bool) {
-        var push = PushRun(pulls: true)
-        push.start()
-        push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
-        let list = push.list ?? nothing
-        push.on(.read(end(2)))
-        // While the other one is in flight, nothing is recorded.
-        push.on(.answered(list, [.has, .wanted(known: [])]))
-        push.on(.pulled([(doc("a"), rev("2-x"))], listed: isHeld ? [doc("a")] : []))
-        push.on(.acknowledged(doc("b")))
-        #expect(push.batch?.marks.map(\.id.text) == (isHeld ? ["a", "b"] : ["b"]))
-    }
-
     /// The peer accepted the proposal, and the document was changed there before the revision arrived. As a listener, Couchbase Lite has its own error code for this.
     @Test(arguments: [http(409), ReplicationError(domain: .litecore, code: 8, message: "rev: conflict")])
     func aConflictDetectedOnArrivalWaitsForThePullToo(_ error: ReplicationError) {
