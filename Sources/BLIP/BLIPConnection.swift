@@ -35,8 +35,8 @@ public struct BLIPConnection: ~Copyable, Sendable {
     var unfinishedReplies: [UInt64: PartialMessage] = [:]
     /// Bytes in all unfinished messages.
     var unfinishedBytes = 0
-    /// Acknowledgements of requests are withheld, so that these arrive one after the other.
-    var makesRequestsWait = false
+    /// The request that is acknowledged while long ones arrive one after the other; nil if none waits.
+    var turn: UInt64?
     /// Memory that the unfinished messages take, in bytes.
     var unfinishedMemory = 0
     /// Shortest limit of any profile: a request up to this length is accepted without looking at its profile.
@@ -340,7 +340,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
         unfinishedReplies = [:]
         (suspendedFrame, resumedFrame) = (nil, nil)
         unfinishedBytes = 0
-        unfinishedMemory = 0
+        (unfinishedMemory, turn) = (0, nil)
         queuedBytes = 0
         spentBytes = 0
         queuedReplyBytes = 0

@@ -120,8 +120,9 @@ extension ByteBuffer {
     /// The memory that it takes, in bytes. The size of a buffer's memory is a power of two; of a large one, the pages that nothing was written to take
     /// none. Part of another buffer keeps all of that in memory.
     var touchedBytes: Int {
-        let pageBytes = 4_096
-        return capacity == storageCapacity ? min(storageCapacity, max(writerIndex + pageBytes, PartialMessage.pieceLength)) : storageCapacity
+        // Smaller ones are not memory of their own (the agent sets malloc's threshold slightly above).
+        let (pageBytes, smallBytes) = (4_096, 65_536)
+        return capacity == storageCapacity ? min(storageCapacity, max(writerIndex + pageBytes, smallBytes)) : storageCapacity
     }
 
     /// A copy in memory of exactly its size.

@@ -48,10 +48,10 @@ extension BLIPConnection {
         let wasDropping = partial.phase == .dropping
         guard let message = try extend(&partial, key, frame, header, &events), header.isLast else {
             unfinishedRequests[header.number] = partial
-            if !wasDropping, partial.phase == .dropping { continueWaitingRequests() }
+            if !wasDropping, partial.phase == .dropping { passTurn(from: header.number) }
             return
         }
-        continueWaitingRequests()
+        passTurn(from: header.number)
         let isTruncated = partial.phase == .dropping
         try finishRequest(message, header.number, partial.bits, partial.totalBytes, isTruncated: isTruncated, &events)
     }

@@ -68,6 +68,29 @@ struct FlowControlTests {
         #expect(peak < 5_500_000, "\(peak)")
     }
 
+    /// Ends of other requests, of which there may be thousands, neither pass the turn on nor lose it.
+    @Test func theTurnPassesWhenTheRequestThatHasItEnds() throws {
+        var limits = BLIPLimits()
+        limits.maximumInterleavedBytes = 100_000
+        var random = SeededGenerator(seed: 12)
+        let (a, b) = (Peer(), Peer(limits: limits))
+        let bodies = (0..<3).map { _ in random.noise(1_000_000) }
+        for body in bodies { a.send(OutgoingRequest(profile: "rev", body: body)) }
+        var arrived: [IncomingRequest] = []
+        var sent = 0
+        while arrived.count(where: { $0.profile == "rev" }) < bodies.count {
+            let frames = a.drain()
+            try #require(!frames.isEmpty, "after \(arrived.count) requests everything stands still")
+            arrived += try b.receive(frames).requests
+            _ = try a.receive(b.drain())
+            // Two frames each, which end between those of the others.
+            a.send(OutgoingRequest(profile: "short", body: random.noise(20_000)))
+            sent += 1
+        }
+        #expect(arrived.filter { $0.profile == "rev" }.map(\.body) == bodies)
+        #expect(arrived.count { $0.profile == "short" } >= sent - 1)
+    }
+
     @Test func acknowledgementsCountWhatTravelled() throws {
         let pair = Pair()
         pair.a.send(OutgoingRequest(profile: "blob", body: ByteBuffer(repeating: 7, count: 100_000)))
