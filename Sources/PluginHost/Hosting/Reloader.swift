@@ -143,10 +143,11 @@ final class Reloader {
         case .success(let version):
             let isProven = current == nil && store.holds(source)
             let isForLater = isStarting && !isProven && source.tests != nil && core.expected.withLock { $0 } != nil
-            if let (problem, isFinal) = activateVersion(version, record, proves: !isProven && !isForLater, isTested: !isForLater) {
+            if var obstacle = activateVersion(version, record, proves: !isProven && !isForLater, isTested: !isForLater) {
                 servePreviousVersion(record)
-                if !isFinal { record.change { $0.successor = version } }
-                return refuse(record, source, problem, isFinal: isFinal)
+                if !obstacle.isFinal { record.change { $0.successor = version } }
+                if obstacle.isOfParameters { obstacle.problem.message += Self.wayOut }
+                return refuse(record, source, obstacle.problem, isFinal: obstacle.isFinal)
             }
             if !isForLater { keep(source, record) }
             return .reloaded
@@ -182,16 +183,25 @@ final class Reloader {
         return .unchanged
     }
 
+    /// Why a version does not come into force.
+    struct Obstacle {
+        var problem: PluginProblem
+        /// The same files would be refused again.
+        var isFinal: Bool
+        /// It does not have the parameters of some use.
+        var isOfParameters = false
+    }
+
     /// Puts a version in force for all uses at the same moment, if it passes its tests and suits all uses.
     ///
     /// - Parameters:
     ///   - isTested: false if its tests run later; it is not called before they are over.
     ///   - isPromoted: uses that it does not suit are no longer called if there is a newer use at the same place: they are about to end.
-    /// - Returns: why not, and whether the same files would be refused again.
-    func activateVersion(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true, isTested: Bool = true, isPromoted: Bool = false) -> (PluginProblem, isFinal: Bool)? {
+    /// - Returns: why not.
+    func activateVersion(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true, isTested: Bool = true, isPromoted: Bool = false) -> Obstacle? {
         let source = version.source
         if proves, let problem = core.prove(source, version.limits) {
-            return (problem, true)
+            return Obstacle(problem: problem, isFinal: true)
         }
         while true {
             let uses = record.read { $0.uses }
@@ -205,9 +215,10 @@ final class Reloader {
                     ending.insert(number)
                 } catch {
                     // A changed configuration or a new file may make it suitable, so it is tried again at each reading.
-                    var message = error.reasonForRefusal
-                    if case .parameters = error { message += Self.wayOut }
-                    return (PluginProblem(plugin: record.name, file: source.main.path, message: message), false)
+                    var obstacle = Obstacle(
+                        problem: PluginProblem(plugin: record.name, file: source.main.path, message: error.reasonForRefusal), isFinal: false)
+                    if case .parameters = error { obstacle.isOfParameters = true }
+                    return obstacle
                 }
             }
             // A use that was added meanwhile must be checked too.

@@ -27,7 +27,7 @@ extension Reloader {
         switch VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) {
         case .failure(let problem): throw .refused(plugin: name, problem: problem)
         case .success(let version):
-            if let (problem, _) = activateVersion(version, record) { throw .refused(plugin: name, problem: problem) }
+            if let obstacle = activateVersion(version, record) { throw .refused(plugin: name, problem: obstacle.problem) }
         }
         do {
             try store.rolledBack(to: source, from: origin, identity: identities[name] ?? "")
@@ -58,7 +58,7 @@ extension Reloader {
             switch VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) {
             case .failure(let problem): throw FileRefusal(message: problem.description)
             case .success(let version):
-                if let (problem, _) = activateVersion(version, record, proves: false) { throw FileRefusal(message: problem.description) }
+                if let obstacle = activateVersion(version, record, proves: false) { throw FileRefusal(message: obstacle.problem.description) }
             }
         } catch {
             record.send(.notKept(plugin: record.name, version: rollback.to, message: error.message))
