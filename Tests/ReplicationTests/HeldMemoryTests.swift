@@ -223,6 +223,16 @@ struct HeldMemoryTests {
         #expect(await pull(128 << 20).connections == 1)
     }
 
+    /// One attempt of a one-shot replication.
+    private func once(
+        _ database: TestDatabase, _ type: ReplicatorType, within memory: MemoryBudget, _ hub: TestDatabase, hubMemory: MemoryBudget = .unlimited
+    ) async -> ReplicatorStatus {
+        await Replicator(
+            configuration: ReplicatorConfiguration(database, type) { $0.retry.maximumAttempts = 1 }, connector: MemoryHub(database: hub, memory: hubMemory),
+            environment: .system, memory: memory, logger: quietLogger()
+        ).run()
+    }
+
     /// It is this agent's memory that is short, and so the remedy is on this side.
     @Test func aReplicatorWhoseSessionIsEvictedSaysWhoseMemoryIsShort() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
@@ -236,10 +246,7 @@ struct HeldMemoryTests {
         let memory = MemoryBudget(limit: 8 << 20)
         let others = memory.share(changed: { _ in })
         _ = others.hold(15 << 19, owedByPeer: 0)
-        let replicator = Replicator(
-            configuration: ReplicatorConfiguration(a, .pull) { $0.retry.maximumAttempts = 1 }, connector: MemoryHub(database: b, memory: .unlimited),
-            environment: .system, memory: memory, logger: quietLogger())
-        let error = await replicator.run().error
+        let error = await once(a, .pull, within: memory, b).error
         withExtendedLifetime(others) {}
         #expect(error?.domain == .litecore && error?.code == 13 && error?.isTransient == true, "\(String(describing: error))")
         #expect(error?.message.hasPrefix("this agent's limits.memory (8388608 bytes)") == true, "\(String(describing: error))")
@@ -253,19 +260,13 @@ struct HeldMemoryTests {
         let memory = MemoryBudget(limit: 8 << 20)
         let others = memory.share(changed: { _ in })
         _ = others.hold(6 << 20, owedByPeer: 0)
-        let push = Replicator(
-            configuration: ReplicatorConfiguration(edge, .push) { $0.retry.maximumAttempts = 1 }, connector: MemoryHub(database: hub, memory: .unlimited),
-            environment: .system, memory: memory, logger: quietLogger())
-        let pushed = await push.run()
+        let pushed = await once(edge, .push, within: memory, hub)
         withExtendedLifetime(others) {}
         #expect(pushed.error == nil && pushed.counts.pushed == 1, "\(pushed)")
 
         try await hub.put("larger", large(19 << 20))
         let budget = MemoryBudget(limit: 64 << 20)
-        let pull = Replicator(
-            configuration: ReplicatorConfiguration(edge, .pull) { $0.retry.maximumAttempts = 1 }, connector: MemoryHub(database: hub, memory: budget),
-            environment: .system, memory: .unlimited, logger: quietLogger())
-        let pulled = await pull.run()
+        let pulled = await once(edge, .pull, within: .unlimited, hub, hubMemory: budget)
         #expect(pulled.error == nil && pulled.counts.pulled == 1, "\(pulled)")
         #expect(budget.takeHighest() < 50 << 20)
     }
