@@ -79,9 +79,8 @@ struct FlowControlTests {
         var arrived: [IncomingRequest] = []
         var sent = 0
         while arrived.count(where: { $0.profile == "rev" }) < bodies.count {
-            let frames = a.drain()
-            try #require(!frames.isEmpty, "after \(arrived.count) requests everything stands still")
-            arrived += try b.receive(frames).requests
+            try #require(sent < 1_000, "the long requests stand still")
+            arrived += try b.receive(a.drain()).requests
             _ = try a.receive(b.drain())
             // Two frames each, which end between those of the others.
             a.send(OutgoingRequest(profile: "short", body: random.noise(20_000)))
