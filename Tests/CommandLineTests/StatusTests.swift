@@ -60,7 +60,7 @@ import Testing
         let text = try await agent.command("status").output
         let remedy = "(needs action); check the database's name at the end of target, and whether the peer has it"
         #expect(text.contains("\(remedy); once this is fixed: nightjar replicator up start\n"), "\(text)")
-        #expect(text.contains("\(remedy), attempt 1 at 20") && text.contains("or now: nightjar replicator waits start\n"), "\(text)")
+        #expect(text.contains("\(remedy), retry 1 at 20") && text.contains("or now: nightjar replicator waits start\n"), "\(text)")
         #expect(text.contains("UNHEALTHY: replicator waits: gets no further"), "\(text)")
     }
 

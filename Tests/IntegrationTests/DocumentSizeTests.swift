@@ -124,6 +124,8 @@ struct DocumentSizeTests {
         #expect(refused["reason"]?.asString?.contains("max_document_bytes is 2048") == true, "\(refused.text)")
         let told = try await eventually("the hub tells of it") { try await Self.attention(hub, "documents_not_taken") }
         #expect(told["text"]?.asString?.contains("1 document refused as too large, such as film of main") == true, "\(told.text)")
+        let why = try await hub.admin.get("/api/databases/main/why/film").json
+        #expect(why["document"]?["state"] == "not_here" && why["listeners"]?.asArray?.first?["not_taken"]?["state"] == "not_accepted", "\(why.text)")
         #expect(try await hub.reload(Configuration.hub(database: "{ max_document_bytes: 4KiB }", port: port)).status == 0)
         try await agent.isSettled()
         try await agent.post("/api/replicators/hub/retry-refused")

@@ -46,7 +46,7 @@ struct FailureWordsTests {
         let edge = try await AgentProcess.start(Configuration.secureEdge([("hub", try hub.target("edge", scheme: "http"), "")]))
         try await edge.waits("clear text is refused") { $0["error"]?["kind"] == "permanent" && $0["next_retry_at"]?.isNull == false }
         let text = try await edge.command("status").output
-        #expect(text.contains("(does not pass by itself), attempt ") && !text.contains("(permanent)"), "\(text)")
+        #expect(text.contains("(does not pass by itself), retry ") && !text.contains("(permanent)"), "\(text)")
         #expect(try await edge.stop().status == 0)
         #expect(try await hub.stop().status == 0)
     }

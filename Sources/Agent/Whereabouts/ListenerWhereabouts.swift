@@ -133,6 +133,22 @@ struct ListenerWhereabouts: Sendable {
         ])
     }
 
+    /// What a peer pushes cannot be stored at the moment.
+    static func statement(_ waiting: WaitingDocument) -> WhereaboutsStatement {
+        WhereaboutsStatement(
+            "waiting", "a peer pushes it, but it cannot be accepted: \(waiting.error)", remedy: "fix the cause that is named; the peer offers it again"
+        ).with(["tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since))])
+    }
+
+    /// What a peer pushed was too large.
+    static func statement(_ refusal: TooLargePushes.Refusal) -> WhereaboutsStatement {
+        WhereaboutsStatement(
+            "not_accepted", "\(refusal.peer) pushed it, and it was refused as too large: \(refusal.error)",
+            remedy: "raise the limit that is named, if it is a setting, and nightjar reload, or have the document made smaller; a Nightjar pushes it again with "
+                + "nightjar replicator NAME retry-refused, another peer once it changes"
+        ).with(["since": .string(Timestamp.format(refusal.since))])
+    }
+
     private static func listed(_ channels: [String]) -> String {
         guard !channels.isEmpty else { return "no channel" }
         return (channels.count == 1 ? "channel " : "channels ") + channels.prefix(10).joined(separator: ", ") + (channels.count > 10 ? ", ..." : "")

@@ -40,7 +40,7 @@ struct ReplicatorWhereabouts: Sendable {
         case .offline:
             let next = status.retryInSeconds.map { "; next attempt at \(Timestamp.format(status.since + Int64($0)))" } ?? ""
             return WhereaboutsStatement(
-                "offline", "offline since \(Timestamp.format(status.since))\(last)\(next)",
+                "offline", "offline since \(Timestamp.format(replicator.interruptions?.since ?? status.since))\(last)\(next)",
                 remedy: status.error?.remedy ?? "\(replicator.offlineRemedy); at once with \(start)")
         case .connecting: return WhereaboutsStatement("connecting", "connecting since \(Timestamp.format(status.since))\(last)")
         }

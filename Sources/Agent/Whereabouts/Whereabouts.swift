@@ -55,7 +55,7 @@ extension Agent {
         }
         guard let row else {
             return WhereaboutsStatement(
-                "unknown", "there is no such document here: it never arrived, or it was purged, which leaves no trace, even if a remote took away access to it. The last "
+                "unknown", "there is no such document here: it never arrived, or was refused when a peer pushed it, or it was purged, which leaves no trace, even if a remote took away access to it. The last "
                     + "\(Plural.count(StoreLimits.expiredDocuments, "document")) that expired are known (expired_documents)",
                 remedy: "ids are compared letter for letter: nightjar doc list shows them; nightjar audit shows purges by hand, and how many documents were purged "
                     + "for lost access (access_removed of a replicator counts them); the log names some")
@@ -141,6 +141,7 @@ extension Agent {
         let refusals = said.refusals.filter { isOfDocument($0.key) }
         let kept = said.kept.filter { isOfDocument($0.key) }
         let pushed = listener.waiting.find(name, id, .pull)
+        let tooLarge = listener.refusals.tooLarge(now: environment.time.wallSeconds()).first { $0.key.database == database && $0.key.collection == name && $0.key.id == id }
         return JSONOutput.object([
             "name": .string(listener.settings.name.value), "activity": .string(listener.binding.condition.word),
             "condition": condition?.json ?? .null,
@@ -168,11 +169,7 @@ extension Agent {
                     .object(JSONObject([.init(key: "peer", value: .string(key.peer))] + ListenerWhereabouts.statement(kept).members))
                 }),
             // What a peer pushed of it that could not be stored.
-            "not_taken": pushed.map { waiting in
-                WhereaboutsStatement(
-                    "waiting", "a peer pushes it, but it cannot be accepted: \(waiting.error)", remedy: "fix the cause that is named; the peer offers it again"
-                ).with(["tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since))]).json
-            } ?? .null,
+            "not_taken": (pushed.map(ListenerWhereabouts.statement) ?? tooLarge.map { ListenerWhereabouts.statement($0.refusal) })?.json ?? .null,
         ])
     }
 }

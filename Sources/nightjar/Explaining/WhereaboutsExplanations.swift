@@ -8,10 +8,14 @@ extension Explanation {
         Explanation("damaged", "The stored data of the document, or of a blob that it names, cannot be read.",
             "Save it again on top of its current revision, delete it, or purge it. A blob: nightjar blob put DB FILE with the right bytes."),
         Explanation(
-            "unknown", "There is no such document here: it never arrived, or it was purged, by hand or because a remote took away access to it, which leaves no "
-                + "trace. Nothing else here knows the id.",
+            "unknown", "There is no such document here: it never arrived, or was refused when a peer pushed it, or it was purged, by hand or because a remote took "
+                + "away access to it, which leaves no trace. Nothing else here knows the id.",
             "Ids are compared letter for letter: nightjar doc list shows them. nightjar audit shows purges by hand, and how many documents were purged for lost "
                 + "access (access_removed of a replicator counts them); the log names some of these."),
+        Explanation(
+            "not_accepted", "A peer pushed the document, and it was larger than what is accepted here.",
+            "Raise the limit that is named, or have the document made smaller. A Nightjar pushes it again with nightjar replicator NAME retry-refused, another peer "
+                + "once it changes."),
         Explanation(
             "not_here", "The document is not in this database, but a remote or a peer announced it, and something holds it back.",
             "Do what the lines below it say."),

@@ -146,7 +146,7 @@ enum StatusText {
                 let next = replicator["next_retry_at"]?.asString
                 notes += "\(string(replicator["name"])): \(self.error(error, isTriedAgain: next != nil))"
                 if let next {
-                    notes += ", attempt \(string(replicator["attempt"])) at \(TextTable.printable(next)), or now: "
+                    notes += ", retry \(string(replicator["attempt"])) at \(TextTable.printable(next)), or now: "
                     notes += "nightjar replicator \(string(replicator["name"])) start"
                 }
                 if replicator["activity"]?.asString == "stopped" {
