@@ -209,6 +209,8 @@ public struct ReplicationLimitValues: Sendable {
     public var compressionLevel: Int32 = 3
     /// Set if `limits.memory` is so small that it bounds the size of a document.
     var memoryForDocuments: DocumentMemory?
+    /// The largest body, in bytes, that a pulling peer is sent; nil: any. Set if `limits.memory` is small.
+    var largestGivenBody: Int?
     #if DEBUG
     /// Fault injection, for tests of the simulation itself.
     var planted: PlantedFault?

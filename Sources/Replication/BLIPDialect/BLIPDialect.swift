@@ -280,7 +280,7 @@ struct BLIPDialect: Dialect, ~Copyable {
             writer.escaped(document.id.text)
             writer.plain(document.version.text)
             if style == .announce { writer.number(document.changeFlags.bits) } else { writer.plain(document.peerVersion?.text ?? "") }
-            writer.number(document.body.count)
+            writer.number(document.bodySize)
             writer.endRow()
         }
         var message = OutgoingRequest(

@@ -23,12 +23,21 @@ extension MessageError {
 }
 
 extension Withdrawal {
-    var code: Int { self == .isNotOpen ? 403 : 404 }
+    /// Peers ask again for what they cannot have at the moment (5xx).
+    var code: Int {
+        switch self {
+        case .isNotOpen: 403
+        case .wasDropped: 404
+        case .hasNoRoom: 503
+        }
+    }
 
     var text: String {
         switch self {
         case .isNotOpen: "the document is no longer open to this peer"
         case .wasDropped: "the revision was dropped for another one, which comes next"
+        case .hasNoRoom(let bytes, let memory):
+            "it has \(bytes) bytes, for which limits.memory (\(memory)) of the agent that sends it has no room; it takes \(ReplicationLimits.memory(toGive: bytes)) there"
         }
     }
 }

@@ -97,11 +97,13 @@ protocol Dialect: ~Copyable {
 }
 
 /// Why a revision is not sent although the peer wants it.
-enum Withdrawal: Sendable {
+enum Withdrawal: Sendable, Equatable {
     /// The peer may not see the document any more.
     case isNotOpen
     /// Another revision of the document comes next.
     case wasDropped
+    /// There is no memory here to send it.
+    case hasNoRoom(bytes: Int, memory: Int)
 }
 
 /// What we want from a peer's changes.

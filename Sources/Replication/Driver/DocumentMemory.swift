@@ -47,6 +47,7 @@ extension ReplicationLimits {
         guard largest < blip.maximumMessage else { return limits }
         limits.memoryForDocuments = DocumentMemory(limit: memory.limit, largestDocument: largest, isRequested: !isPassive)
         limits.bufferedRevisionBytes = min(limits.bufferedRevisionBytes, memory.limit / 8)
+        if isPassive { limits.largestGivenBody = Self.largestGivenBody(in: memory.limit) }
         return limits
     }
 
@@ -59,6 +60,13 @@ extension ReplicationLimits {
     /// The same, whatever the agent uses without counting it: up to three eighths of the memory, no connection is evicted for that (``MemoryBudget``).
     /// That leaves as much again for the beginnings of other documents, which peers send before the first acknowledgement.
     private static func documentForCertain(in memory: Int) -> Int { memory / 8 }
+
+    /// The largest body, in bytes, that a peer can pull: a passive side holds it as it was read, and as the message that the peer has not read yet. A
+    /// connection that holds more would be evicted each time.
+    private static func largestGivenBody(in memory: Int) -> Int { memory / 4 }
+
+    /// The `limits.memory`, in bytes, with which a peer can pull a body of this size.
+    static func memory(toGive size: Int) -> Int { min(4 * size, 56 << 20) }
 
     fileprivate static let uncountedBytes = 6 << 20
 }

@@ -41,6 +41,8 @@ struct OutgoingFields: Sendable {
     var currency = Currency.current
     /// The body's bytes as stored. Opaque to the machines, apart from their number.
     var body: [UInt8] = []
+    /// The size of a body that is left out because there is no memory to send it; 0 if it is not.
+    var bytesLeftOut = 0
     /// Ancestors, newest first.
     var history: [Version] = []
     /// Set for a peer with version vectors: sent in place of the history with a revision that has a vector.
@@ -100,6 +102,15 @@ extension OutgoingDocument {
 
     var hasBlobs: Bool { !self.blobs.isEmpty }
 
+    /// Size of the body in bytes, also of one that is left out.
+    var bodySize: Int { self.bytesLeftOut > 0 ? self.bytesLeftOut : self.body.count }
+
+    /// Without its body, for which there is no memory.
+    mutating func leaveOutBody() {
+        self.bytesLeftOut = self.body.count
+        (self.body, self.blobs) = ([], [])
+    }
+
     /// Records the size of its history, which is at its longest now.
     mutating func noteHistory() {
         guard !self.history.isEmpty || self.vector != nil || self.peerBranchEnd != nil else { return }
@@ -123,7 +134,7 @@ extension OutgoingDocument {
     /// A tombstone that says no more than that the document is deleted.
     func withoutBody() -> OutgoingDocument {
         var document = self
-        (document.body, document.blobs, document.travellingBody) = ([], [], nil)
+        (document.body, document.blobs, document.travellingBody, document.bytesLeftOut) = ([], [], nil, 0)
         return document
     }
 
@@ -131,7 +142,7 @@ extension OutgoingDocument {
     func endOfBranch(_ branch: BranchEnd) -> OutgoingDocument {
         var end = self
         (end.version, end.history, end.vector, end.peerVersion) = (branch.version, branch.history, branch.vector, branch.history.last ?? branch.version)
-        (end.isDeleted, end.isEndOfBranch, end.body, end.blobs) = (true, true, [], [])
+        (end.isDeleted, end.isEndOfBranch, end.body, end.blobs, end.bytesLeftOut) = (true, true, [], [], 0)
         return end
     }
 }

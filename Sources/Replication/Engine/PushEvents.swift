@@ -57,6 +57,8 @@ enum PushEvent: Sendable {
     case refused(DocumentID, ReplicationError)
     /// A document about to be sent may no longer be seen by the peer, which was informed that it will not come.
     case withdrawn(DocumentID)
+    /// A document about to be sent is too large for the memory here, and the peer was informed that it will not come.
+    case unsent(DocumentID, ReplicationError)
     /// Answers ``PushAction/note(_:)``: the store has recorded what the peer acknowledged.
     case noted(AcknowledgedVersions.Batch)
     /// The message of a large document was created; the document's body is no longer needed.

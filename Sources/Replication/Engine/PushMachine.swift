@@ -109,6 +109,7 @@ struct PushMachine {
         case .listRefused(let list, let error): refuse(list, error, &actions)
         case .forbidden(let list, let ids, let error): forbid((list.map { lists.take($0) } ?? []) + ids, error, &actions)
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
+        case .unsent(let id, let error): giveUp(id, error, &actions)
         case .compared(let results): for (id, comparison) in results { accept(comparison, of: id, &actions) }
         case .acknowledged(let id, let taking): acknowledge(id, taking, &actions)
         case .refused(let id, let error): refuse(id, error, &actions)

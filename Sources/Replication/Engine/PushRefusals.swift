@@ -45,6 +45,14 @@ extension PushMachine {
         }
     }
 
+    /// The document was not sent, for a reason that lies here.
+    mutating func giveUp(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
+        guard case .sent(let document)? = ledger.phase(of: id) else { return }
+        report(document, error, &actions)
+        declinedDocuments.note(document, .refused(error))
+        ledger.finish(id)
+    }
+
     /// A peer that fails on one row of a list refuses the whole list and moves past it: Couchbase Lite 4.1 does so for a document that it has under a
     /// revision id from before it used versions. The others are sent in lists of half the size, until that document is alone.
     mutating func refuse(_ list: ListID, _ error: ReplicationError, _ actions: inout [PushAction]) {

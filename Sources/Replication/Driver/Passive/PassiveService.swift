@@ -100,6 +100,8 @@ struct PassiveService {
         var source = FeedSource(
             collection: link.collection, skipsConflicts: false, activeOnly: subscription.activeOnly, documentIDs: subscription.documentIDs,
             naming: session.naming)
+        // A filter may still reject it, or make it smaller.
+        source.largestBody = session.limits.largestGivenBody.map { link.pushFilter == nil ? $0 : 2 * $0 }
         let place = ChannelPlace(parsing: subscription.since)
         var position = FeedPosition(place.sequence)
         let peer = session.channelPeer

@@ -17,6 +17,8 @@ struct FeedSource: Sendable {
     var skipsDeletions = false
     /// Only these documents; nil for all.
     var documentIDs: [DocumentID]?
+    /// Larger bodies, in bytes, are left out; nil: none.
+    var largestBody: Int?
     /// How the peer names revisions.
     var naming = RevisionNaming.trees
     /// Nil if the peer may see everything.
@@ -268,6 +270,7 @@ struct FeedSource: Sendable {
                 sequence: change.sequence, id: change.id, version: change.revision, isDeleted: change.isDeleted,
                 blobs: change.hasBlobs ? ((try? BlobReferences.find(in: body)) ?? []).map(\.digest) : [], body: body, peerVersion: peerVersion)
             document.newestWhenRead = newest
+            if let largestBody, body.count > largestBody { document.leaveOutBody() }
             if change.hasTree {
                 let tree = try change.revisionTree()
                 document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit)

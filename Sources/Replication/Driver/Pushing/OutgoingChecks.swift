@@ -8,11 +8,18 @@ struct OutgoingChecks {
 
     /// Sends a revision that the peer wants, if the peer may still have it.
     func send(_ document: OutgoingDocument, _ link: CollectionLink) {
+        if let most = session.limits.largestGivenBody, document.bodySize > most { return sendNothing(of: document, link) }
         guard document.visibility == .visible, session.channelPeer != nil || mayHaveChanged(document) || needsFilterRecheck(document, link) else {
             return session.deltas.send(document, link)
         }
         link.leaving.append(document)
         checkNext(link)
+    }
+
+    /// There is no memory to send it: the peer is informed, and this side's operator can change that.
+    private func sendNothing(of document: OutgoingDocument, _ link: CollectionLink) {
+        let error = ReplicationError(unsent: document.bodySize, memory: session.memory.limit)
+        stay(document, .hasNoRoom(bytes: document.bodySize, memory: session.memory.limit), .unsent(document.id, error), link)
     }
 
     /// Whether it passed a filter that is no longer in force. The end of a branch is not filtered: the document follows it.
@@ -131,5 +138,14 @@ struct OutgoingChecks {
     private func stay(_ document: OutgoingDocument, _ reason: Withdrawal, _ event: PushEvent, _ link: CollectionLink) {
         if link.push?.settings.style == .announce { session.dialect.withdraw(link.slot, document, reason) }
         session.tell(link, push: event)
+    }
+}
+
+extension ReplicationError {
+    /// A document that is too large to be sent within `limits.memory`.
+    init(unsent bytes: Int, memory: Int) {
+        self.init(
+            domain: .http, code: 503, message: "it has \(bytes) bytes, for which this agent's limits.memory (\(memory)) has no room while a peer pulls it",
+            remedy: "set limits: { memory } of this agent to \(ReplicationLimits.memory(toGive: bytes)) or more and restart it, or have the document made smaller")
     }
 }

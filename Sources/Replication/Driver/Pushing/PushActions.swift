@@ -112,9 +112,25 @@ struct PushActions {
     private func judge(_ documents: [OutgoingDocument], _ link: CollectionLink) {
         guard let filter = link.pushFilter else { return session.tell(link, push: .judged(documents.map { _ in .pass })) }
         let (slot, generation) = (link.slot, link.generation)
-        let questions = documents.map { PolicyDocument(id: $0.id, revision: $0.version, isDeleted: $0.isDeleted, body: $0.body) }
+        let asked = documents.filter { $0.bytesLeftOut == 0 }
+        let questions = asked.map { PolicyDocument(id: $0.id, revision: $0.version, isDeleted: $0.isDeleted, body: $0.body) }
+        guard asked.count == documents.count else { return judge(documents, questions, by: filter, link) }
         // Documents on which the filter fails stay open in the peer's checkpoint.
         judge(questions, by: filter, link, listsFailures: false) { $0.tell(slot, generation, push: .judged($1, by: $2)) }
+    }
+
+    /// Of some documents the body is left out, and the filter cannot be asked: they wait like those on which it fails.
+    private func judge(_ documents: [OutgoingDocument], _ questions: [PolicyDocument], by filter: any DocumentFilter, _ link: CollectionLink) {
+        let (slot, generation, memory) = (link.slot, link.generation, session.memory.limit)
+        let failures = documents.map { document -> PolicyFailure? in
+            guard document.bytesLeftOut > 0 else { return nil }
+            let error = ReplicationError(unsent: document.bytesLeftOut, memory: memory)
+            return PolicyFailure(plugin: filter.pluginName, version: filter.version, kind: "plugin_memory", message: "not asked: \(error.message); \(error.remedy ?? "")")
+        }
+        judge(questions, by: filter, link, listsFailures: false) { session, verdicts, version in
+            var next = verdicts.makeIterator()
+            session.tell(slot, generation, push: .judged(failures.map { $0.map { .failed($0) } ?? next.next() ?? .reject }, by: version))
+        }
     }
 
     /// Asks a push filter. Documents that it keeps from a pulling peer are on the listener's list by the time of the answer.
