@@ -291,6 +291,7 @@ extension ReplicationSession {
 struct MemoryHub: TransportConnector {
     let database: TestDatabase
     let memory: MemoryBudget
+    var pushFilter: TestFilter?
 
     func connect() async throws -> any MessageTransport { await session().client }
 
@@ -298,8 +299,8 @@ struct MemoryHub: TransportConnector {
     func session() async -> (session: ReplicationSession, client: InMemoryTransport) {
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
         let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory,
-            logger: quietLogger())
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database, pushFilter: pushFilter)), environment: .system,
+            memory: memory, logger: quietLogger())
         await session.start()
         return (session, client)
     }

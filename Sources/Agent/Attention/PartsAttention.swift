@@ -257,6 +257,28 @@ extension Agent {
         ]
     }
 
+    /// Documents that peers could not store, and those that this side could not send them.
+    private static func refusedByPeers(of listener: PeerListener, _ subject: String) -> [Attention] {
+        let noted = listener.refusedByPeers
+        var list: [Attention] = []
+        let (unsent, refused) = (noted.refusals.filter { $0.value.error.exceedsLocalSize }, noted.refusals.filter { !$0.value.error.exceedsLocalSize })
+        if let (key, first) = refused.min(by: { $0.key < $1.key }) {
+            list.append(
+                Attention(
+                    .documentsRefused, subject, since: refused.values.map(\.since).min(),
+                    "\(Plural.count(refused.count + noted.more, "document")) that peers could not store, such as \(key.id) of \(key.database) at "
+                        + "\(key.peer): \(first.error)", remedy: "fix the cause at the peer; nightjar status --json lists them (refused_by_peers)"))
+        }
+        if let (key, first) = unsent.min(by: { $0.key < $1.key }) {
+            list.append(
+                Attention(
+                    .documentsRefused, "\(subject), memory", since: unsent.values.map(\.since).min(),
+                    "\(Plural.count(unsent.count, "document")) that peers asked for and did not get, such as \(key.id) of \(key.database): \(first.error)",
+                    remedy: first.error.remedy ?? "nightjar status --json lists them (refused_by_peers)"))
+        }
+        return list
+    }
+
     /// The disk or quota that stopped these documents has space again, but the peers do not know that yet.
     private static func spaceAvailableAgain(_ group: WaitingDocuments.Group, _ subject: String) -> Attention {
         let what = group.count >= WaitingDocuments.limit ? "\(group.count) or more documents" : Plural.count(group.count, "document")
@@ -292,14 +314,7 @@ extension Agent {
                     "the push filter fails on \(Plural.count(held.count, "document")), and peers do not get \(held.count == 1 ? "it" : "them"), such as "
                         + "document \(first.id) of \(first.collection): \(first.failure.message)", remedy: "fix the plugin \(first.failure.plugin)"))
         }
-        let refused = listener.refusedByPeers
-        if let (key, first) = refused.refusals.min(by: { $0.key < $1.key }) {
-            list.append(
-                Attention(
-                    .documentsRefused, subject, since: refused.refusals.values.map(\.since).min(),
-                    "\(Plural.count(refused.refusals.count + refused.more, "document")) that peers could not store, such as \(key.id) of \(key.database) at "
-                        + "\(key.peer): \(first.error)", remedy: "fix the cause at the peer; nightjar status --json lists them (refused_by_peers)"))
-        }
+        list += Self.refusedByPeers(of: listener, subject)
         list += Self.refusedConnections(of: listener, subject)
         list += Self.unreadAnswers(of: listener, subject)
         list += listener.guessAttention(subject)

@@ -24,6 +24,7 @@ enum RefusalLog {
             let what =
                 switch (cause.direction, cause.domain) {
                 case (.push, .plugin): "\(document) not sent to a peer, because the push filter fails"
+                case (.push, _) where each.error.exceedsLocalSize: "\(document) not sent to a peer that pulls"
                 case (.push, _): "\(document) refused by a peer that pulls"
                 case (.pull, .plugin): "\(document) not accepted from a peer at the moment"
                 case (.pull, _): "\(document) refused in a push from a peer"
@@ -32,7 +33,7 @@ enum RefusalLog {
                 "cause": "\(cause.direction.rawValue) \(cause.domain.rawValue)/\(cause.code)", "database": "\(database)", "user": "\(user ?? "")",
             ]
             // The peer gives up a document that is too large here.
-            let isSevere = cause.domain == .plugin || cause == Cause(direction: .pull, domain: .http, code: 413)
+            let isSevere = cause.domain == .plugin || cause.direction == .push && each.error.exceedsLocalSize || cause == Cause(direction: .pull, domain: .http, code: 413)
             logger.log(level: isSevere ? .warning : .info, "\(what): \(each.error)", metadata: metadata)
         }
     }

@@ -125,8 +125,10 @@ struct ListenerWhereabouts: Sendable {
     }
 
     static func statement(_ refusal: RefusedByPeers.Refusal) -> WhereaboutsStatement {
-        WhereaboutsStatement(
-            "refused", "the peer refused it: \(refusal.error)", remedy: "fix the reason there, or change the document; then have the peer reconnect"
+        let isUnsent = refusal.error.exceedsLocalSize
+        return WhereaboutsStatement(
+            "refused", isUnsent ? "the peer did not get it: \(refusal.error)" : "the peer refused it: \(refusal.error)",
+            remedy: isUnsent ? refusal.error.remedy : "fix the reason there, or change the document; then have the peer reconnect"
         ).with([
             "domain": .string(refusal.error.domain.rawValue), "code": JSONOutput.number(refusal.error.code), "reason": .string(refusal.error.message),
             "since": .string(Timestamp.format(refusal.since)),

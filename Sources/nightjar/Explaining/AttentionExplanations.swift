@@ -84,10 +84,10 @@ extension Explanation {
             "documents_pending", "Changes have waited for over an hour to be pushed.",
             "Look at the replicator's own entry in nightjar status: it is not connected, or the peer is slow."),
         Explanation(
-            "documents_refused", "The peer refused documents.",
+            "documents_refused", "The peer refused documents. Or limits.memory of a listener has no room to send documents of this size to peers that pull.",
             "nightjar replicator NAME refused says which and why. Change the documents, or what the peer allows; then nightjar replicator NAME retry-refused. "
                 + "Without that, each is offered again, body and all, when it changes, on each new connection, and after a minute, then at growing intervals up to an hour. "
-                + "What was refused because its version is in the future shows until, and is offered again at that time by itself."),
+                + "What was refused because its version is in the future shows until, and is offered again at that time by itself. For a listener, the text says what helps."),
         Explanation(
             "documents_not_taken",
             "Peers push documents that cannot be accepted at the moment: they keep them and try again. Or peers push documents that are larger than a limit here, or "

@@ -147,5 +147,6 @@ extension ReplicationError {
         self.init(
             domain: .http, code: 503, message: "it has \(bytes) bytes, for which this agent's limits.memory (\(memory)) has no room while a peer pulls it",
             remedy: "set limits: { memory } of this agent to \(ReplicationLimits.memory(toGive: bytes)) or more and restart it, or have the document made smaller")
+        exceedsLocalSize = true
     }
 }
