@@ -28,16 +28,8 @@ struct OutgoingChecks {
         return document.judgedBy != filter.version
     }
 
-    /// Whether it may be older than what the peer has by now. The end of a branch is not the current revision in any case, and version vectors have no
-    /// history that could be too short.
-    private func mayHaveChanged(_ document: OutgoingDocument) -> Bool {
-        guard !document.isEndOfBranch else { return false }
-        return switch document.currency {
-        case .current: false
-        case .storeHasChanged: document.vector == nil
-        case .overtakenByPeer: true
-        }
-    }
+    /// Whether another revision may be in its place by now. The end of a branch is not the current revision in any case.
+    private func mayHaveChanged(_ document: OutgoingDocument) -> Bool { !document.isEndOfBranch && document.currency != .current }
 
     /// A peer that has a later revision, by another way, no longer knows the one that lies this many generations before it, and would take it for our
     /// decision. Half of what Couchbase Lite keeps by default (`maxRevTreeDepth`).
@@ -45,12 +37,13 @@ struct OutgoingChecks {
 
     /// What becomes of a revision in whose place there is another one by now.
     private static func look(
-        at own: RevisionID, of id: DocumentID, behind current: RevisionID, _ transaction: ReadTransaction, _ collection: Collection
+        at own: RevisionID, of document: OutgoingDocument, behind current: RevisionID, _ transaction: ReadTransaction, _ collection: Collection
     ) throws -> PreSendReview.Look {
-        guard current.generation < own.generation + generationsPeersKeep else { return .farBehind }
+        // Version vectors have no history that could be too short.
+        guard document.vector != nil || current.generation < own.generation + generationsPeersKeep else { return .farBehind }
         do throws(StoreError) {
             // If the document has gone over to another branch, the peer would take this one for our decision, against what it may have from others.
-            let tree = try transaction.tree(collection, id)
+            let tree = try transaction.tree(collection, document.id)
             return tree?.isAncestor(own, of: current) ?? false ? .open : .changed
         } catch {
             guard case .documentDamaged = error else { throw error }
@@ -73,7 +66,7 @@ struct OutgoingChecks {
                 let own = row.sequence == document.sequence ? row.revision : try transaction.revision(named: document.version, collection, document.id)
                 if own != row.revision {
                     guard let own, !needsFilterRecheck, document.currency != .overtakenByPeer else { return .changed }
-                    return try Self.look(at: own, of: document.id, behind: row.revision, transaction, collection)
+                    return try Self.look(at: own, of: document, behind: row.revision, transaction, collection)
                 }
                 guard needsFilterRecheck else { return .open }
                 return .doubted(
