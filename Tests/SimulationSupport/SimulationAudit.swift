@@ -51,9 +51,9 @@ extension Simulation {
         checkIdle(active, passive, replicator, peerStands: !sessions[0].counters.standstills.isEmpty)
     }
 
-    /// What arrives at one moment, a whole frame and what came with it, is taken before the budget is checked. In a budget as small as a tight
-    /// plan's that is more than a tenth.
-    private static let oneArrival = 36 << 10
+    /// What arrives at one moment is taken before the budget is checked: after a pause, all that was on its way to this end, which counts with a
+    /// quarter more. In a budget as small as a tight plan's that is more than a tenth.
+    private static let oneArrival = SimulatedNetwork.Conditions().highWatermark / 4 * 5
 
     /// The budget holds at any time. It may be exceeded by a tenth, which may arrive before the connections that hold too much are gone.
     func checkBudget(_ agent: SimulatedAgent) {

@@ -82,7 +82,7 @@ func simulate(
     /// revision won at the peer, with one revision that two machines made under two names, with a tombstone that a remote reported after a lesser one,
     /// with a pull filter that kept out the peer's name for a revision, with an acknowledgement that a held revision had replaced,
     /// and with a held revision that the remote had lost since.
-    @Test(.enabled(if: Wish.number("SEED") == nil), arguments: [3_493, 3_923, 600_236, 930_751, 931_017, 944_541, 1_203_129] as [UInt64]) func seedsWithVersionsThatFoundFaultsPass(_ seed: UInt64) async throws {
+    @Test(.enabled(if: Wish.number("SEED") == nil), arguments: [3_493, 3_923, 600_236, 930_751, 931_017, 944_541, 1_101_226, 1_203_129, 1_400_672] as [UInt64]) func seedsWithVersionsThatFoundFaultsPass(_ seed: UInt64) async throws {
         let result = try await simulate(SimulationPlan(seed: seed, withVersions: true))
         if let failure = result.failure { Issue.record("\(failure)") }
     }
