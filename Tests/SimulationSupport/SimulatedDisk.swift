@@ -214,9 +214,19 @@ package final class SimulatedDisk: @unchecked Sendable {
         return "/" + parts.joined(separator: "/")
     }
 
+    /// Whether no part of it is empty or begins with a dot. Asked for every access to a file.
+    private static func isNormal(_ path: String) -> Bool {
+        var isAtStart = false
+        for byte in path.utf8 {
+            if isAtStart, byte == UInt8(ascii: ".") || byte == UInt8(ascii: "/") { return false }
+            isAtStart = byte == UInt8(ascii: "/")
+        }
+        return path.utf8.first == UInt8(ascii: "/") && !isAtStart
+    }
+
     /// The path without "." and "..".
     static func normal(_ path: String) -> String {
-        if !path.utf8.contains(UInt8(ascii: ".")), path.hasPrefix("/"), !path.hasSuffix("/") { return path }
+        if isNormal(path) { return path }
         var parts: [Substring] = []
         for part in path.split(separator: "/") where part != "." {
             if part == ".." { _ = parts.popLast() } else { parts.append(part) }
