@@ -47,7 +47,11 @@ extension ReplicationLimits {
         guard largest < blip.maximumMessage else { return limits }
         limits.memoryForDocuments = DocumentMemory(limit: memory.limit, largestDocument: largest, isRequested: !isPassive)
         limits.bufferedRevisionBytes = min(limits.bufferedRevisionBytes, memory.limit / 8)
-        if isPassive { limits.largestGivenBody = Self.largestGivenBody(in: memory.limit) }
+        if isPassive {
+            limits.largestGivenBody = Self.largestGivenBody(in: memory.limit)
+            // Beside the largest of them, few others are held.
+            limits.revisionBytesInFlight = min(limits.revisionBytesInFlight, memory.limit / 32)
+        }
         return limits
     }
 
@@ -61,12 +65,12 @@ extension ReplicationLimits {
     /// That leaves as much again for the beginnings of other documents, which peers send before the first acknowledgement.
     private static func documentForCertain(in memory: Int) -> Int { memory / 8 }
 
-    /// The largest body, in bytes, that a peer can pull: a passive side holds it as it was read, and as the message that the peer has not read yet. A
-    /// connection that holds more would be evicted each time.
-    private static func largestGivenBody(in memory: Int) -> Int { memory / 4 }
+    /// The largest body, in bytes, that a peer can pull: a passive side holds it as it was read, and as the message that the peer has not read yet,
+    /// beside others. A connection that holds more would be evicted each time.
+    private static func largestGivenBody(in memory: Int) -> Int { max(documentForCertain(in: memory), (memory / 8 * 7 - uncountedBytes) / 4) }
 
     /// The `limits.memory`, in bytes, with which a peer can pull a body of this size.
-    static func memory(toGive size: Int) -> Int { min(4 * size, 56 << 20) }
+    static func memory(toGive size: Int) -> Int { min(8 * size, 56 << 20, (4 * size + uncountedBytes) / 7 * 8 + 64) }
 
     fileprivate static let uncountedBytes = 6 << 20
 }
