@@ -3,8 +3,10 @@ package struct SelectorError: Error, Sendable, Equatable, CustomStringConvertibl
     /// CouchDB's machine-readable code.
     package let word: String
     package let reason: String
+    /// It is a single document that takes too much, whoever wrote it: the others can be matched.
+    package let isOfDocument: Bool
 
-    package init(_ word: String, _ reason: String) { (self.word, self.reason) = (word, reason) }
+    package init(_ word: String, _ reason: String, isOfDocument: Bool = false) { (self.word, self.reason, self.isOfDocument) = (word, reason, isOfDocument) }
 
     package var description: String { reason }
 

@@ -66,7 +66,8 @@ struct ChangesReading: Sendable {
         return try await call.answer.matching {
             var page = try await judged(from: place, limit: limit, beside: kept)
             let matched = try await SelectorMatching.each(page.rows, SelectorBudget(), turn: .max, call.host.environment) { row, budget in
-                try selector.means(row.document, &budget)
+                // A document that takes too much to be matched is better one too many than one that the client never learns of.
+                try budget.leavingOut { try selector.means(row.document, &$0) } ?? true
             }
             page.rows = zip(page.rows, matched.found).filter(\.1).map(\.0)
             return page

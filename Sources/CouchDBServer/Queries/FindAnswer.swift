@@ -39,6 +39,8 @@ struct FindAnswer: Sendable {
         var failure: PolicyFailure?
         /// For a query that uses an index.
         var budget = SelectorBudget()
+        /// A document was left out because it takes too much to be matched, or to be cut down to the fields asked for.
+        var hasLeftOut = false
     }
 
     /// The first pass of a query without an index. It examines all documents before anything is written, so that a query with too expensive a
@@ -72,7 +74,13 @@ struct FindAnswer: Sendable {
         text.raw("\n],\n\"bookmark\":")
         text.string(output.last.map { Bookmark(index: plan.indexNumber, last: $0).text } ?? Bookmark.none)
         if question.withStatistics { text.text(",\n\"execution_stats\":\(statistics(output).text)") }
-        let warnings = plan.warnings + (output.failure.map { [DocumentReading.warning($0)] } ?? [])
+        output.hasLeftOut = output.hasLeftOut || output.budget.leftOut > 0
+        var warnings = plan.warnings + (output.failure.map { [DocumentReading.warning($0)] } ?? [])
+        // Not which, nor how many: a filter may hide them from the client.
+        if output.hasLeftOut {
+            warnings.append(
+                "Documents were left out: it takes more than selector_field_bytes (\(SelectorLimits.fieldBytes)) or selector_steps (\(SelectorLimits.steps)) to match them.")
+        }
         if !warnings.isEmpty {
             text.raw(",\n\"warning\":")
             text.string(warnings.joined(separator: "\n"))
@@ -88,7 +96,7 @@ struct FindAnswer: Sendable {
             "a query by \(plan.indexName)",
             metadata: [
                 "database": "\(call.database.name)", "collection": "\(call.collection.name)", "examined": .stringConvertible(output.examined),
-                "returned": .stringConvertible(output.count), "milliseconds": .stringConvertible((call.host.environment.time.monotonicNanoseconds() - start) / 1_000_000),
+                "returned": .stringConvertible(output.count), "left_out": .stringConvertible(output.hasLeftOut), "milliseconds": .stringConvertible((call.host.environment.time.monotonicNanoseconds() - start) / 1_000_000),
             ])
     }
 
@@ -126,9 +134,11 @@ struct FindAnswer: Sendable {
             while !rest.isEmpty, output.left > 0 {
                 let page = try await page(rest, &output.budget) { [selector = question.selector] found, entry, budget in
                     let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
-                    // If the document has changed since the entry was read, it has a different entry now, or none.
-                    guard let read = try fields.document(with: roots), index.definition.key(in: read) == entry.key else { return false }
-                    return try selector.matches(read, &budget)
+                    return try budget.leavingOut { budget in
+                        // If the document has changed since the entry was read, it has a different entry now, or none.
+                        guard let read = try fields.document(with: roots), index.definition.key(in: read) == entry.key else { return false }
+                        return try selector.matches(read, &budget)
+                    } ?? false
                 }
                 for looked in page where output.left > 0 {
                     output.keys += 1
@@ -153,7 +163,9 @@ struct FindAnswer: Sendable {
             output.skip -= min(output.skip, found.places.count)
             while !rest.isEmpty, output.left > 0 {
                 // The documents may have changed meanwhile.
-                let page = try await page(rest, &scan.budget) { [selector = question.selector] found, _, budget in try selector.means(found, &budget) }
+                let page = try await page(rest, &scan.budget) { [selector = question.selector] found, _, budget in
+                    try budget.leavingOut { try selector.means(found, &$0) } ?? false
+                }
                 for looked in page where output.left > 0 {
                     output.failure = output.failure ?? looked.failure
                     if looked.isMeant, let found = looked.found { try await write(found, looked.place, &output, &writer) }
@@ -164,6 +176,7 @@ struct FindAnswer: Sendable {
             found = try await scan.next(after: found.places.last, limit: output.left + output.skip)
         }
         (output.examined, output.keys, output.failure) = (scan.examined, 0, output.failure ?? scan.failure)
+        output.hasLeftOut = output.hasLeftOut || scan.budget.leftOut > 0
     }
 
     // MARK: - Pages
@@ -210,7 +223,11 @@ struct FindAnswer: Sendable {
         let separator = output.count == 0 ? "\n" : ",\n"
         if let fields = question.fields {
             // Stored bodies were checked when they were stored; one that has been damaged since has no fields.
-            let document = try await document(found, with: fields.map { $0.names[0] }) ?? [:]
+            let document: JSONValue
+            do { document = try await self.document(found, with: fields.map { $0.names[0] }) ?? [:] } catch let error as SelectorError where error.isOfDocument {
+                output.hasLeftOut = true
+                return
+            }
             try await writer.write(separator)
             try await writer.write(Projection.of(document, fields).serialize())
         } else {

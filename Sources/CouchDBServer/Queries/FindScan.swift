@@ -119,9 +119,11 @@ struct FindScan: Sendable {
         let (question, roots, needsBodies) = (question, roots, call.peer.pushFilter != nil)
         return try await SelectorMatching.each(documents, budget, turn: turn, call.host.environment) { found, budget in
             let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
-            guard let document = try fields.document(with: roots), try question.selector.matches(document, &budget),
-                let key = CollationKey.of(question.sort.paths, in: document)
-            else { return nil }
+            let key = try budget.leavingOut { budget -> [UInt8]? in
+                guard let document = try fields.document(with: roots), try question.selector.matches(document, &budget) else { return nil }
+                return CollationKey.of(question.sort.paths, in: document)
+            }
+            guard let key else { return nil }
             var candidate = Candidate(found: found, place: IndexEntry(key: key, id: found.id))
             guard kept.mayTake(candidate.place) else { return nil }
             if !needsBodies { candidate.found.body = [] }

@@ -20,8 +20,18 @@ package struct SelectorBudget: Sendable {
     package let limit: Int
     /// Steps so far.
     package fileprivate(set) var spent = 0
+    /// Documents that took too much memory or too many steps to be matched, and were left out.
+    package private(set) var leftOut = 0
 
     package init(_ limit: Int = SelectorLimits.requestSteps) { self.limit = limit }
+
+    /// Nil for a document that takes too much by itself: whoever can write one such document must not make the queries of all others fail.
+    package mutating func leavingOut<Result>(_ body: (inout SelectorBudget) throws -> Result?) throws -> Result? {
+        do { return try body(&self) } catch let error as SelectorError where error.isOfDocument {
+            leftOut += 1
+            return nil
+        }
+    }
 }
 
 extension Selector {
@@ -43,7 +53,8 @@ extension Selector {
                 "the selector takes more than selector_request_steps = \(budget.limit) on the documents of one request: make it simpler, or make an index")
         }
         throw SelectorError(
-            "invalid_selector", "the selector takes more than selector_steps = \(SelectorLimits.steps) on one document: make it simpler")
+            "invalid_selector", "the selector takes more than selector_steps = \(SelectorLimits.steps) on one document: make it simpler",
+            isOfDocument: true)
     }
 }
 

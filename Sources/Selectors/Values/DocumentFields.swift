@@ -51,7 +51,8 @@ package struct DocumentFields {
                 guard size <= SelectorLimits.fieldBytes else {
                     throw SelectorError(
                         "document_too_large",
-                        "the fields of a document come to more than selector_field_bytes (\(SelectorLimits.fieldBytes)) in memory: \(String(decoding: name, as: UTF8.self))")
+                        "the fields of a document come to more than selector_field_bytes (\(SelectorLimits.fieldBytes)) in memory: \(String(decoding: name, as: UTF8.self))",
+                        isOfDocument: true)
                 }
                 guard let read = try? JSONValue(stored: Array(value)) else { return nil }
                 members.append(JSONObject.Member(key: String(decoding: name, as: UTF8.self), value: read))

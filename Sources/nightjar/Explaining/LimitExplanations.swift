@@ -42,10 +42,11 @@ extension Explanation {
             "couchdb_index_bytes", "The definition of an index, with its partial selector, is larger than 8 KiB.",
             "Make an index with a shorter selector, and put the rest into the queries."),
         Explanation(
-            "selector_field_bytes", "The fields of a document that a selector, an index or fields of a query name are larger than 16 MiB in memory.",
+            "selector_field_bytes", "The fields of a document that a selector, an index or fields of a query name are larger than 16 MiB in memory. _find leaves it out, "
+                + "with a warning; _changes with a selector reports it.",
             "Name other or smaller fields; get the document by its id. What is that large should be a blob or an attachment."),
         Explanation(
-            "selector_steps", "A selector takes more than 4,000,000 steps for one document: a long list times many conditions.",
+            "selector_steps", "A selector takes more than 4,000,000 steps for one document: a long list times many conditions. It is left out as well.",
             "Use fewer conditions on the elements of lists ($elemMatch, $allMatch), or a Lua filter."),
         Explanation(
             "selector_request_steps", "A selector takes more than 200,000,000 steps for all the documents that one query, or one page of a feed, looks at.",

@@ -223,6 +223,28 @@ struct FindTests {
         #expect(indexed["reason"]?.asString?.contains("selector_request_steps") == true, "\(indexed)")
     }
 
+    @Test("a document that takes too much to be matched is left out, and the query says so")
+    func tooMuch() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        let many = Array(repeating: "0", count: 400_000).joined(separator: ",")
+        try await couch.ok("POST", "/fourth/_bulk_docs", "{\"docs\":[{\"_id\":\"t1\",\"w\":[\(many)]},{\"_id\":\"t2\",\"w\":\"wide\"}]}", status: 201)
+        func isOther(_ answer: JSONValue) -> Bool {
+            answer["docs"]?.asArray?.compactMap { $0["_id"] } == ["t2"] && answer["warning"]?.asString?.contains("selector_field_bytes") == true
+        }
+        let question = "{\"selector\":{\"w\":{\"$regex\":\"^wide\"}}}"
+        let scanned = try await couch.ok("POST", "/fourth/_find", question)
+        #expect(isOther(scanned), "\(scanned.text.prefix(500))")
+        let projected = try await couch.ok("POST", "/fourth/_find", "{\"selector\":{\"_id\":{\"$in\":[\"t1\",\"t2\"]}},\"fields\":[\"_id\",\"w\"]}")
+        #expect(isOther(projected), "\(projected.text.prefix(500))")
+        // In a feed it is one too many rather than one that the client never learns of.
+        let feed = try await couch.ok("POST", "/fourth/_changes?filter=_selector", question)
+        #expect(Set(feed["results"]?.asArray?.compactMap { $0["id"]?.asString } ?? []).isSuperset(of: ["t1", "t2"]), "\(feed.text.prefix(500))")
+        for id in ["t1", "t2"] {
+            let rev = try await couch.ok("GET", "/fourth/\(id)")["_rev"]?.asString ?? ""
+            try await couch.ok("DELETE", "/fourth/\(id)?rev=\(rev)")
+        }
+    }
+
     @Test("filter=_selector narrows a feed")
     func changes() async throws {
         let couch = try CouchHTTP(sharedAgent())
