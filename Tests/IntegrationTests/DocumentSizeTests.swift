@@ -110,6 +110,32 @@ struct DocumentSizeTests {
         for each in [large, hub] { #expect(try await each.stop().status == 0) }
     }
 
+    @Test("a document too large for a listener's limits.memory is refused by name to a peer that pulls, and its operator reads it all the same")
+    func listenerMemory() async throws {
+        let (port, folder) = (try freePort(), try TemporaryFolder())
+        func hub(_ memory: String) async throws -> AgentProcess {
+            try await AgentProcess.start(Configuration.hub(more: "limits: { memory: \(memory) }\n", port: port), in: folder)
+        }
+        let large = try await hub("64MiB")
+        try await large.save("film", Self.body(6 << 20))
+        try await large.save("note", "{}")
+        #expect(try await large.stop().status == 0)
+        let small = try await hub("8MiB")
+        let edge = try await AgentProcess.start(Configuration.edge(to: port, type: "pull"))
+        try await eventually("the other one comes") { try await edge.has("note") }
+        let told = try await eventually("the hub tells of it") { try await Self.attention(small, "documents_refused") }
+        #expect(told["text"]?.asString?.contains("1 document that peers asked for and did not get, such as film of main") == true, "\(told.text)")
+        #expect(told["remedy"]?.asString?.contains("limits: { memory }") == true, "\(told.text)")
+        let why = try await edge.admin.get("/api/databases/main/why/film").json["replicators"]?.asArray?.first?["pull"]
+        #expect(why?["text"]?.asString?.contains("limits.memory (8388608) of the agent that sends it has no room") == true, "\(why?.text ?? "")")
+        #expect(try await small.admin.get("/api/databases/main/documents/film").text.utf8.count > 6 << 20)
+        #expect(try await small.command("export", "main", "out.jsonl").status == 0)
+        #expect(try await small.stop().status == 0)
+        let raised = try await hub("64MiB")
+        try await eventually("it comes") { try await edge.has("film") }
+        for each in [edge, raised] { #expect(try await each.stop().status == 0) }
+    }
+
     @Test("a document above it that is pushed is refused by name: both sides tell of it, and it goes once the limit is raised")
     func pushing() async throws {
         let port = try freePort()

@@ -36,6 +36,7 @@ struct AdminListener: Service {
 
     func run() async throws {
         var configuration = HTTPListener.Configuration()
+        configuration.servesStrangers = false
         configuration.limits = Self.limits(sockets: sockets)
         configuration.memory = memory
         configuration.explainFailure = Self.explain
