@@ -238,7 +238,8 @@ struct FindTests {
         #expect(isOther(projected), "\(projected.text.prefix(500))")
         // In a feed it is one too many rather than one that the client never learns of.
         let feed = try await couch.ok("POST", "/fourth/_changes?filter=_selector", question)
-        #expect(Set(feed["results"]?.asArray?.compactMap { $0["id"]?.asString } ?? []).isSuperset(of: ["t1", "t2"]), "\(feed.text.prefix(500))")
+        let passed = feed["results"]?.asArray?.compactMap { $0["id"]?.asString } ?? []
+        #expect(passed.contains("t1") && passed.contains("t2"), "\(feed.text.prefix(500))")
         for id in ["t1", "t2"] {
             let rev = try await couch.ok("GET", "/fourth/\(id)")["_rev"]?.asString ?? ""
             try await couch.ok("DELETE", "/fourth/\(id)?rev=\(rev)")
