@@ -21,7 +21,7 @@ import Testing
         #expect(text.status == 0, "\(text)")
         for word in [
             "plant.readings", "ws://127.0.0.1:\(try agent.port("edge"))/main", "hub", "offline", "network/19", "transient", "skip-drafts",
-            "active", "listener edge push_filter", "refused", "broken.lua", "conflicts pending: 0", "attempt ", "or now: nightjar replicator hub start",
+            "active", "listener edge push_filter", "refused", "broken.lua", "conflicts pending: 0", "retry ", "or now: nightjar replicator hub start",
         ] {
             #expect(text.output.contains(word), "\(word) is missing: \(text)")
         }
