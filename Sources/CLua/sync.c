@@ -114,7 +114,9 @@ static void push_names(lua_State *L, nj_state *S, int argument, const char *what
     lua_pushnil(L);
     while (lua_next(L, list)) {
         nj_charge(L, S, 1);
-        if (lua_type(L, -1) != LUA_TSTRING || ++count > length) reject_name(L, S, what, count > length ? argument : lua_gettop(L));
+        // An object is no list of names, whatever its values are.
+        bool isEntry = lua_type(L, -2) == LUA_TNUMBER && ++count <= length;
+        if (!isEntry || lua_type(L, -1) != LUA_TSTRING) reject_name(L, S, what, isEntry ? lua_gettop(L) : argument);
         lua_pop(L, 1);
     }
 }

@@ -85,7 +85,7 @@ struct SyncTests {
         ("pcall(throw, 'first') error('second')", "first"), ("coroutine.wrap(function() throw('deep') end)()", "deep"),
         ("channel('bad name')", "illegal channel name \"bad name\""), ("channel('')", "illegal channel name \"\""),
         ("channel(5)", "illegal channel name (a number)"), ("channel({1})", "illegal channel name (a number)"),
-        ("channel({a = 'b'})", "illegal channel name (a table)"), ("channel('a,b')", "illegal channel name \"a,b\""),
+        ("channel({a = 'b'})", "illegal channel name (a table)"), ("channel({a = 5})", "illegal channel name (a table)"), ("channel('a,b')", "illegal channel name \"a,b\""),
         ("channel(('x'):rep(251))", nil), ("access('role:', 'a')", nil), ("role('role:x', 'y')", "illegal user name \"role:x\""),
         ("access('', 'a')", "illegal user name \"\""), ("expiry('soon')", "illegal expiry \"soon\""), ("expiry(-1)", "an expiry lies between now and the year 9999"),
     ] as [(String, String?)])

@@ -49,7 +49,7 @@ struct Resync: Sendable {
 
     /// For the log and the audit log.
     var summary: String {
-        "looked at \(Plural.count(sum(\.looked), "document")), \(sum(\.changed)) changed, \(sum(\.refused)) rejected, \(sum(\.failed)) failed"
+        "looked at \(Plural.count(sum(\.looked), "document")), \(sum(\.changed)) \(request.isTrial ? "would change" : "changed"), \(sum(\.refused)) rejected, \(sum(\.failed)) failed"
     }
 
     /// For a status, which many people see and which goes into support bundles: without documents.

@@ -133,10 +133,11 @@ actor Resyncs {
         forgetChecks()
         guard let resync = last[name] else { return }
         let outcome = "\(state.rawValue): \(error.map { "\($0); " } ?? "")\(resync.summary)"
+        let what = resync.request.isTrial ? "resync --dry-run" : "resync"
         if resync.isIncomplete {
-            logger.warning("resync \(outcome)", metadata: ["database": "\(name)"])
+            logger.warning("\(what) \(outcome)", metadata: ["database": "\(name)"])
         } else {
-            logger.info("resync \(outcome)", metadata: ["database": "\(name)"])
+            logger.info("\(what) \(outcome)", metadata: ["database": "\(name)"])
         }
         if !resync.request.isTrial { audit.note(.init(who: "agent", from: "", action: "resync", target: "database \(name)", outcome: outcome)) }
     }
