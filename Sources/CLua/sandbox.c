@@ -123,8 +123,19 @@ static int after_call(lua_State *L, int status, lua_KContext first) {
     return lua_gettop(L) - (int)first;
 }
 
+// In a coroutine, a protected call is a frame that stays when an error is caught beyond the limit of C calls, which Lua then counts anew. A chain of
+// thousands would be unwound frame by frame, each time with a walk over all others: seconds that no hook interrupts.
+static void check_depth(lua_State *L) {
+    enum { MAX_FRAMES = 200 }; // as many as C calls on the main thread
+    lua_Debug frame;
+    bool isMain = lua_pushthread(L) == 1;
+    lua_pop(L, 1);
+    if (!isMain && lua_getstack(L, MAX_FRAMES, &frame)) luaL_error(L, "stack overflow (pcall in a coroutine below %d calls)", (int)MAX_FRAMES);
+}
+
 static int base_pcall(lua_State *L) {
     luaL_checkany(L, 1);
+    check_depth(L);
     lua_pushboolean(L, 1);
     lua_insert(L, 1);
     return after_call(L, lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, after_call), 0);
@@ -143,6 +154,7 @@ static int inert_handler(lua_State *L) {
 static int base_xpcall(lua_State *L) {
     int arguments = lua_gettop(L);
     luaL_checktype(L, 2, LUA_TFUNCTION);
+    check_depth(L);
     lua_pushvalue(L, 2);
     lua_pushcclosure(L, inert_handler, 1);
     lua_replace(L, 2);

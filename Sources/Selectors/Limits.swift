@@ -6,6 +6,9 @@ package enum SelectorLimits {
     package static let conditions = 1_000
     /// `selector_steps`: conditions, list elements and states of regular expressions processed for one document.
     package static let steps = 4_000_000
+    /// `selector_index_steps`: the same for one document and the partial selector of one index, which every write of the database pays for. A document that
+    /// takes more is not in the index.
+    package static let indexSteps = 2_000
     /// `selector_request_steps`: the same for all documents that one query, or one page of a feed, examines: the maximum cost of fifty of them, or an
     /// ordinary selector on millions.
     package static let requestSteps = 200_000_000

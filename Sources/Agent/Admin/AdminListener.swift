@@ -36,7 +36,6 @@ struct AdminListener: Service {
 
     func run() async throws {
         var configuration = HTTPListener.Configuration()
-        configuration.servesStrangers = false
         configuration.limits = Self.limits(sockets: sockets)
         configuration.memory = memory
         configuration.explainFailure = Self.explain

@@ -46,11 +46,6 @@ struct FindScan: Sendable {
         return kept.finish()
     }
 
-    private struct Candidate: Sendable {
-        var found: FoundRevision
-        var place: IndexEntry
-    }
-
     private struct Page: Sendable {
         var passed: [FirstPlaces.Place] = []
         var examined = 0
@@ -61,27 +56,22 @@ struct FindScan: Sendable {
         var failure: PolicyFailure?
     }
 
-    /// If a filter changes bodies, fields can only be examined after filtering.
-    private var isChanged: Bool { call.peer.pushFilter?.changesBodies ?? false }
-
     private func page(since: SequenceNumber, _ kept: FirstPlaces) async throws -> Page {
         let (documents, last) = try await read(since: since, kept)
         var page = Page(last: last, budget: budget)
-        guard !isChanged else {
-            page.examined = documents.count
-            let passed = try await judged(documents.map { Candidate(found: $0, place: IndexEntry(key: [], id: $0.id)) }, &page.failure)
-            // It was filtered already, so it is matched completely, however many steps that takes.
-            let matched = try await matched(passed.map(\.found), kept, turn: .max)
-            page.passed = matched.found.compactMap { $0.map { .init(entry: $0.place, sequence: $0.found.sequence) } }
-            page.budget = matched.budget
+        guard let filter = call.peer.pushFilter else {
+            let matched = try await matched(documents, kept, turn: CouchLimits.matchingTurn)
+            (page.examined, page.budget) = (matched.found.count, matched.budget)
+            if matched.found.count < documents.count { page.last = documents[matched.found.count - 1].sequence }
+            page.passed = matched.found.compactMap(\.self)
             return page
         }
-        let matched = try await matched(documents, kept, turn: CouchLimits.matchingTurn)
-        (page.examined, page.budget) = (matched.found.count, matched.budget)
-        if matched.found.count < documents.count { page.last = documents[matched.found.count - 1].sequence }
-        let candidates = matched.found.compactMap(\.self)
-        call.answer.hold(kept.bytes + 2 * candidates.reduce(0) { $0 + $1.found.body.count }, isOwed: false)
-        page.passed = try await judged(candidates, &page.failure).map { .init(entry: $0.place, sequence: $0.found.sequence) }
+        page.examined = documents.count
+        // What the filter hides is not matched: how long that takes, and what it costs, would tell the client about it. What passes is matched completely,
+        // however many steps that takes.
+        let passed = try await judged(documents, by: filter, &page.failure)
+        let matched = try await matched(passed, kept, turn: .max)
+        (page.passed, page.budget) = (matched.found.compactMap(\.self), matched.budget)
         return page
     }
 
@@ -115,8 +105,8 @@ struct FindScan: Sendable {
     /// an index.
     private func matched(
         _ documents: [FoundRevision], _ kept: FirstPlaces, turn: Int
-    ) async throws -> (found: [Candidate?], budget: SelectorBudget) {
-        let (question, roots, needsBodies) = (question, roots, call.peer.pushFilter != nil)
+    ) async throws -> (found: [FirstPlaces.Place?], budget: SelectorBudget) {
+        let (question, roots) = (question, roots)
         return try await SelectorMatching.each(documents, budget, turn: turn, call.host.environment) { found, budget in
             let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
             let key = try budget.leavingOut { budget -> [UInt8]? in
@@ -124,30 +114,25 @@ struct FindScan: Sendable {
                 return CollationKey.of(question.sort.paths, in: document)
             }
             guard let key else { return nil }
-            var candidate = Candidate(found: found, place: IndexEntry(key: key, id: found.id))
-            guard kept.mayTake(candidate.place) else { return nil }
-            if !needsBodies { candidate.found.body = [] }
-            return candidate
+            let place = IndexEntry(key: key, id: found.id)
+            return kept.mayTake(place) ? FirstPlaces.Place(entry: place, sequence: found.sequence) : nil
         }
     }
 
     /// The documents that the listener's filter passes, as changed by it.
-    private func judged(_ candidates: [Candidate], _ failure: inout PolicyFailure?) async throws -> [Candidate] {
-        guard let filter = call.peer.pushFilter else { return candidates }
-        let questions = candidates.map {
-            PolicyDocument(id: $0.found.id, revision: $0.found.revision, isDeleted: false, body: $0.found.body)
-        }
-        var passed: [Candidate] = []
-        for (var candidate, verdict) in zip(candidates, await filter.allVerdicts(questions, call.context(.push))) {
+    private func judged(_ documents: [FoundRevision], by filter: any DocumentFilter, _ failure: inout PolicyFailure?) async throws -> [FoundRevision] {
+        let questions = documents.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: false, body: $0.body) }
+        var passed: [FoundRevision] = []
+        for (var document, verdict) in zip(documents, await filter.allVerdicts(questions, call.context(.push))) {
             switch verdict {
             case .reject: continue
             case .failed(let why):
                 failure = failure ?? why
                 continue
             case .pass: break
-            case .replace(let body): candidate.found.body = body
+            case .replace(let body): document.body = body
             }
-            passed.append(candidate)
+            passed.append(document)
         }
         return passed
     }

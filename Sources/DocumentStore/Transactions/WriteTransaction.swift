@@ -52,6 +52,20 @@ public final class WriteTransaction: ReadTransaction {
         }
     }
 
+    /// The remote does not have this revision, although it is noted as the one that it has: it lost its data since. A document with a conflict keeps the note.
+    public func forgetRemoteRevision(
+        _ remote: RemoteID, _ collection: Collection, _ id: DocumentID, ifItIs revision: RevisionID
+    ) throws(StoreError) {
+        guard let row = try row(collection, id), !row.isConflicted, row.remotes.revision(remote, current: row.revision) == revision else { return }
+        var remotes = row.remotes
+        remotes.forget(remote)
+        let statement = try tables(collection).statement(.setRemotes)
+        statement.bind(1, row.sequence)
+        statement.bind(2, remotes.encoded())
+        try session.run(statement)
+        state.rows += 1
+    }
+
     func setRemote(
         _ tables: CollectionTables, _ id: DocumentID, _ row: Row, _ remote: RemoteID, _ revision: RevisionID
     ) throws(StoreError) {

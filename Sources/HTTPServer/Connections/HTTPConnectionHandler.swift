@@ -25,7 +25,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private let unread: UnreadBytes
 
     init(core: HTTPListener.Core, entry: ConnectionTable.Entry, info: ConnectionInfo) {
-        unread = UnreadBytes(core.table.memory, of: core.configuration.servesStrangers ? entry.origin : nil) { [channel = entry.channel] in channel.close(promise: nil) }
+        unread = UnreadBytes(core.table.memory, of: entry.origin) { [channel = entry.channel] in channel.close(promise: nil) }
         self.core = core
         self.entry = entry
         self.info = info

@@ -32,9 +32,6 @@ package final class HTTPListener: Sendable {
         package var limits = HTTPLimits()
         /// The agent's budget, from which collected bodies are taken.
         package var memory = MemoryBudget.unlimited
-        /// Clients are strangers, whose connections end if they do not read their answers while others need the memory. An operator gets an answer, however
-        /// large a part of the budget it takes.
-        package var servesStrangers = true
         /// Makes the handlers below HTTP, such as TLS, for each accepted connection, on its event loop. They pass plain bytes on and may fire a
         /// ``PeerIdentity``.
         package var makeLowerHandlers: @Sendable () throws -> [any ChannelHandler] = { [] }

@@ -4,7 +4,7 @@ import Environment
 /// event loop.
 final class UnreadBytes {
     private let memory: MemoryBudget
-    private let origin: String?
+    private let origin: String
     private let cut: @Sendable () -> Void
     private var share: MemoryBudget.Share?
 
@@ -12,9 +12,9 @@ final class UnreadBytes {
     private static let few = 4 << 10
 
     /// - Parameters:
-    ///   - origin: the client's address, with whose other connections this one counts; nil for a client that is trusted to read.
+    ///   - origin: the client's address, with whose other connections this one counts.
     ///   - cut: closes the connection, from any thread.
-    init(_ memory: MemoryBudget, of origin: String?, cut: @escaping @Sendable () -> Void) { (self.memory, self.origin, self.cut) = (memory, origin, cut) }
+    init(_ memory: MemoryBudget, of origin: String, cut: @escaping @Sendable () -> Void) { (self.memory, self.origin, self.cut) = (memory, origin, cut) }
 
     /// From now on this many bytes wait.
     func note(_ bytes: Int) {
@@ -22,10 +22,10 @@ final class UnreadBytes {
             share = nil
             return
         }
-        // An answer larger than the budget is still sent.
-        let bytes = min(bytes, memory.limit / 2)
+        // A large answer is still sent when there is little memory. What made it counts it as well.
+        let bytes = min(bytes, memory.limit / 16)
         let share = share ?? memory.share(of: origin) { [cut] in if $0 == .evicted { cut() } }
         self.share = share
-        if share.hold(bytes, owedByPeer: origin == nil ? 0 : bytes) == .evicted { cut() }
+        if share.hold(bytes, owedByPeer: bytes) == .evicted { cut() }
     }
 }

@@ -48,7 +48,10 @@ package struct IndexDefinition: Sendable {
 
     /// The same for a document of which at least ``roots`` were read.
     package func key(in document: JSONValue) -> [UInt8]? {
-        guard partial.map({ (try? $0.matches(document)) ?? false }) ?? true else { return nil }
+        if let partial {
+            var budget = SelectorBudget(SelectorLimits.indexSteps)
+            guard (try? partial.matches(document, &budget)) ?? false else { return nil }
+        }
         return CollationKey.of(order.paths, in: document)
     }
 }

@@ -11,7 +11,7 @@ struct RefusedList {
         let ids = kept.map(\.document.id)
         guard let remote = link.remote else { return session.tell(link, push: .listed(ids)) }
         let (slot, generation, limit, refusals) = (link.slot, link.generation, session.limits.refusedDocuments, link.refusals)
-        let collection = link.collection
+        let (collection, trustsBehind) = (link.collection, link.source.trustsBehind)
         session.write { transaction in
             var count = try refusals.value { try transaction.exclusionCount(collection, remote: remote, kind: .refused) }
             var beyond = 0
@@ -20,6 +20,7 @@ struct RefusedList {
                 let before = try transaction.exclusion(collection, remote: remote, direction: .push, id: each.document.id)
                 let isListed = before?.kind == .refused
                 let name = transaction.listName(of: each.document.version, collection, each.document.id)
+                try transaction.forgetOutdatedNote(on: each.document, name, remote, collection, trustsBehind: trustsBehind)
                 if error.isOfOwnBlob {
                     if isListed { count -= 1 }
                     let row = Exclusion(
