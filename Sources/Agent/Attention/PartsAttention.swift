@@ -238,7 +238,7 @@ extension Agent {
         return [
             Attention(
                 .answersUnread, subject, since: shortage.since,
-                "clients do not read their answers, and others need memory (limits.memory): \([cut, refused].compactMap(\.self).joined(separator: "; "))",
+                "limits.memory was used up before clients had read their answers, because they stop reading or others need much: \([cut, refused].compactMap(\.self).joined(separator: "; "))",
                 remedy: "find out which clients stop reading, and why; if they only read slowly, let them ask for less at once, or raise limits: { memory } and restart")
         ]
     }
@@ -252,8 +252,8 @@ extension Agent {
             Attention(
                 .documentsNotTaken, subject, since: found.map(\.refusal.since).min(),
                 "of what peers push, \(count) refused as too large, such as \(key.id) of \(key.database) from \(first.peer): \(first.error)",
-                remedy: "raise the limit that is named, if it is a setting, and nightjar reload, or have the documents made smaller; a Nightjar pushes them again with "
-                    + "nightjar replicator NAME retry-refused, other peers once they change")
+                remedy: "raise the limit that is named, if it is a setting, and nightjar reload (restart the agent if it is limits.memory), or have the documents made "
+                    + "smaller; a Nightjar pushes them again with nightjar replicator NAME retry-refused, other peers once they change")
         ]
     }
 
@@ -308,11 +308,12 @@ extension Agent {
         }
         let held = listener.heldDocuments
         if let first = held.first {
+            let isFailing = first.failure.kind != PolicyFailure.notAsked
             list.append(
                 Attention(
                     .documentsHeld, subject,
-                    "the push filter fails on \(Plural.count(held.count, "document")), and peers do not get \(held.count == 1 ? "it" : "them"), such as "
-                        + "document \(first.id) of \(first.collection): \(first.failure.message)", remedy: "fix the plugin \(first.failure.plugin)"))
+                    "the push filter \(isFailing ? "fails on" : "cannot be asked about") \(Plural.count(held.count, "document")), and peers do not get \(held.count == 1 ? "it" : "them"), such as "
+                        + "document \(first.id) of \(first.collection): \(first.failure.message)", remedy: isFailing ? "fix the plugin \(first.failure.plugin)" : "raise limits: { memory }, and restart the agent"))
         }
         list += Self.refusedByPeers(of: listener, subject)
         list += Self.refusedConnections(of: listener, subject)

@@ -146,8 +146,8 @@ struct ListenerWhereabouts: Sendable {
     static func statement(_ refusal: TooLargePushes.Refusal) -> WhereaboutsStatement {
         WhereaboutsStatement(
             "not_accepted", "\(refusal.peer) pushed it, and it was refused as too large: \(refusal.error)",
-            remedy: "raise the limit that is named, if it is a setting, and nightjar reload, or have the document made smaller; a Nightjar pushes it again with "
-                + "nightjar replicator NAME retry-refused, another peer once it changes"
+            remedy: "raise the limit that is named, if it is a setting, and nightjar reload (restart the agent if it is limits.memory), or have the document made "
+                + "smaller; a Nightjar pushes it again with nightjar replicator NAME retry-refused, another peer once it changes"
         ).with(["since": .string(Timestamp.format(refusal.since))])
     }
 

@@ -45,7 +45,7 @@ final class BodyMemory: Sendable {
 
     private var budget: MemoryBudget { table.memory }
 
-    static func usedUpReason(_ budget: MemoryBudget) -> String { "the agent holds as much for its peers as limits.memory (\(budget.limit)) allows" }
+    static func usedUpReason(_ budget: MemoryBudget) -> String { "limits.memory (\(budget.limit)) of the agent has no room for this at the moment: other requests and peers take it, or it is not released yet" }
 
     /// From now on this many bytes are held. Returns as soon as there is memory for them.
     ///

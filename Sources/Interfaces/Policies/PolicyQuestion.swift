@@ -32,10 +32,12 @@ public struct PolicyFailure: Error, Sendable, Equatable {
     public var plugin: String
     /// Content hash of the version that failed.
     public var version: String
-    /// plugin_error, plugin_timeout, plugin_memory, plugin_result or plugin_load.
+    /// plugin_error, plugin_timeout, plugin_memory, plugin_result or plugin_load; or ``notAsked``.
     public var kind: String
     /// `file:line: what happened`.
     public var message: String
+    /// The plugin was not asked, because there was no memory to show it the document; the message names what helps.
+    public static let notAsked = "not_asked"
     /// The failure ends soon without anybody doing anything: the plugin's tests are running.
     public var resolvesItself = false
 

@@ -27,7 +27,7 @@ struct DocumentMemory: Sendable, Equatable {
     func limit(forDocument size: Int) -> Int {
         // From here on, any document that a peer may send has room.
         let (rounding, forCertain) = (64, min(8 * size, 56 << 20))
-        if largestDocument < ReplicationLimits.largestDocument(in: limit) { return forCertain + rounding }
+        if !isRequested || largestDocument < ReplicationLimits.largestDocument(in: limit) { return forCertain + rounding }
         return max(2 * size, min(forCertain, (size / 2 * 3 + ReplicationLimits.uncountedBytes) / 7 * 8)) + rounding
     }
 }

@@ -116,6 +116,6 @@ struct UserCommand: AsyncParsableCommand {
 
     private static func tell(_ what: String, _ name: String, _ file: UsersFile, _ json: Bool) {
         if json { return Output.json(JSONOutput.object(["name": .string(name), "file": .string(file.path)])) }
-        Output.line("\(TextTable.printable(name)) \(what) \(TextTable.printable(file.path)); a running agent picks it up by itself")
+        Output.line("\(TextTable.printable(name)) \(what) \(TextTable.printable(file.path)); a running agent picks it up by itself within seconds")
     }
 }

@@ -128,7 +128,7 @@ struct PushActions {
         let failures = documents.map { document -> PolicyFailure? in
             guard document.bytesLeftOut > 0 else { return nil }
             let error = ReplicationError(unsent: document.bytesLeftOut, memory: memory)
-            return PolicyFailure(plugin: filter.pluginName, version: filter.version, kind: "plugin_memory", message: "not asked: \(error.message); \(error.remedy ?? "")")
+            return PolicyFailure(plugin: filter.pluginName, version: filter.version, kind: PolicyFailure.notAsked, message: "it was not asked: \(error.message); \(error.remedy ?? "")")
         }
         judge(questions, by: filter, link, listsFailures: false) { session, verdicts, version in
             var next = verdicts.makeIterator()
