@@ -70,6 +70,15 @@ struct HostileTests {
     }
 
     /// Moving n keys that collide into another block looks at n² / 2 places, in one instruction: with this bound at 34 million.
+    /// Unwinding a longer chain takes time that grows with its square, without a hook in between.
+    @Test("protected calls in a coroutine nest no deeper than on the main thread", arguments: [
+        "pcall(f)", "xpcall(f, function() end)", "pcall(pcall, f)",
+    ])
+    func nestedProtectedCalls(_ body: String) throws {
+        let text = "local n = 0 local function f() n = n + 1 while n < 5000 do \(body) if n > 1000 then error('too deep') end return end end "
+        #expect(try run(text + "local ok, why = coroutine.resume(coroutine.create(f)) if n > 250 then error(n) end return true", call: .init(cpuMilliseconds: 5_000, instructions: 10_000_000)))
+    }
+
     @Test("a table has at most 8,192 keys besides its sequence", arguments: [
         "k * 32767", "k * 16383", "k * 8191", "k * 65535", "k * 8191 + 0.5", "-k", "'k' .. k", "(1 << 40) + k",
     ])

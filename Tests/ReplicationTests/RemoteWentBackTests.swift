@@ -77,6 +77,25 @@ struct RemoteWentBackTests {
         #expect(try await other.body("held") == #"{"n":1}"#)
     }
 
+    @Test("a document that a remote without its data refuses is not taken for delivered")
+    func refusedAfterwards() async throws {
+        let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))
+        try await edge.fill(0..<3)
+        try await edge.put("late", "{}")
+        #expect(await replicate(edge, Hub(hub)).error == nil)
+        var strict = PassiveConfiguration(listener: "hub", database: other.database)
+        strict.pullFilter = TestFilter { document, _ in document.id == doc("late") ? .reject : .pass }
+        let replicator = Replicator(ReplicatorConfiguration(edge, .push), Hub(strict))
+        #expect(await replicator.run().wentBack != nil)
+        #expect(try await replicator.refusedDocuments().map(\.id) == [doc("late")])
+        guard case .refused = try await replicator.standing(of: doc("late"), in: .default).push else {
+            Issue.record("\(try await replicator.standing(of: doc("late"), in: .default).push)")
+            return
+        }
+        #expect(await replicate(edge, Hub(other)).error == nil)
+        #expect(try await other.contents() == edge.contents())
+    }
+
     /// The local edit and the held revision are in conflict, and the resolver decides for the remote's side, which the remote no longer has.
     @Test("the winner of a conflict is pushed to a remote that has lost it, on the connection that notices the loss or on a later one", arguments: [false, true])
     func lostWinner(_ isLater: Bool) async throws {

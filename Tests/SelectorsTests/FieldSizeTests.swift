@@ -25,4 +25,14 @@ struct FieldSizeTests {
         #expect(try IndexDefinition(json("{\"fields\":[\"a\"]}")).key(of: fields()) == nil)
         #expect(try IndexDefinition(json("{\"fields\":[\"t\"]}")).key(of: fields()) != nil)
     }
+
+    @Test("is bounded for an index with a partial selector, which every write pays for")
+    func partial() throws {
+        let index = try IndexDefinition(json("{\"fields\":[\"t\"],\"partial_filter_selector\":{\"s\":{\"$regex\":\".{0,230}#\"}}}"))
+        func key(_ text: String) throws -> [UInt8]? {
+            index.key(of: DocumentFields(try DocumentID("d"), try RevisionID("1-aa"), isDeleted: false, body: Array("{\"t\":1,\"s\":\"\(text)\"}".utf8)))
+        }
+        #expect(try key("abc#") != nil)
+        #expect(try key(String(repeating: "a", count: 1_000) + "#") == nil)
+    }
 }
