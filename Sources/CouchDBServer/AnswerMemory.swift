@@ -142,8 +142,8 @@ package final class AnswerMemory: Sendable {
         /// - Parameter isOwed: whether they are released when the client reads.
         /// - Parameter waitsForChanges: whether that is all that the answer does.
         func hold(_ bytes: Int, isOwed: Bool = true, waitsForChanges: Bool = false) {
-            // A document larger than the budget is still read, alone. Together with what the connection counts as unread, that is not enough to be evicted for.
-            let bytes = min(bytes, memory.budget.limit / 4)
+            // A document larger than the budget is still read, alone.
+            let bytes = min(bytes, memory.budget.limit / 2)
             standing.withLock { $0 = waitsForChanges ? .waitsForChanges : .works }
             change { ($0.page, $0.owed) = (bytes, isOwed ? bytes : 0) }
         }

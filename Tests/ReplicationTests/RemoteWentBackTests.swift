@@ -85,7 +85,7 @@ struct RemoteWentBackTests {
         #expect(await replicate(edge, Hub(hub)).error == nil)
         var strict = PassiveConfiguration(listener: "hub", database: other.database)
         strict.pullFilter = TestFilter { document, _ in document.id == doc("late") ? .reject : .pass }
-        let replicator = Replicator(ReplicatorConfiguration(edge, .push), Hub(strict))
+        let replicator = Replicator(ReplicatorConfiguration(edge), Hub(strict))
         #expect(await replicator.run().wentBack != nil)
         #expect(try await replicator.refusedDocuments().map(\.id) == [doc("late")])
         guard case .refused = try await replicator.standing(of: doc("late"), in: .default).push else {
