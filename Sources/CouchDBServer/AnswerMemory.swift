@@ -143,7 +143,7 @@ package final class AnswerMemory: Sendable {
         /// - Parameter waitsForChanges: whether that is all that the answer does.
         func hold(_ bytes: Int, isOwed: Bool = true, waitsForChanges: Bool = false) {
             // A document larger than the budget is still read, alone.
-            let bytes = min(bytes, memory.budget.limit / 2)
+            let bytes = min(bytes, memory.budget.mostForOne)
             standing.withLock { $0 = waitsForChanges ? .waitsForChanges : .works }
             change { ($0.page, $0.owed) = (bytes, isOwed ? bytes : 0) }
         }

@@ -131,6 +131,10 @@ extension MemoryBudget {
     /// up.
     public var isShort: Bool { !fits(limit / 8) }
 
+    /// The most that a single answer counts, in bytes, however large it is: so much that nobody is evicted for it alone, together with what its connection
+    /// has not sent yet.
+    public var mostForOne: Int { min(limit / 2, state.withLock { most($0) } - limit / 8) }
+
     /// Bytes that are reserved for work.
     public var reserved: Int { state.withLock { $0.reserved } }
     /// The maximum that was reserved at any time.
