@@ -72,11 +72,20 @@ struct HostileTests {
     /// Moving n keys that collide into another block looks at n² / 2 places, in one instruction: with this bound at 34 million.
     /// Unwinding a longer chain takes time that grows with its square, without a hook in between.
     @Test("protected calls in a coroutine nest no deeper than on the main thread", arguments: [
-        "pcall(f)", "xpcall(f, function() end)", "pcall(pcall, f)",
+        "pcall(f, depth + 1)", "xpcall(f, function() end, depth + 1)", "pcall(pcall, f, depth + 1)",
     ])
     func nestedProtectedCalls(_ body: String) throws {
-        let text = "local n = 0 local function f() n = n + 1 while n < 5000 do \(body) if n > 1000 then error('too deep') end return end end "
-        #expect(try run(text + "local ok, why = coroutine.resume(coroutine.create(f)) if n > 250 then error(n) end return true", call: .init(cpuMilliseconds: 5_000, instructions: 10_000_000)))
+        let text = """
+            local tries, deepest = 0, 0
+            local function f(depth)
+              deepest = math.max(deepest, depth)
+              while tries < 3000 do tries = tries + 1 \(body) end
+            end
+            coroutine.resume(coroutine.create(f), 1)
+            if deepest > 250 then error(deepest) end
+            return true
+            """
+        #expect(try run(text, call: LuaCallLimits(cpuMilliseconds: 5_000, instructions: 10_000_000)))
     }
 
     @Test("a table has at most 8,192 keys besides its sequence", arguments: [
