@@ -34,6 +34,8 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
     package var specificRemedy: String?
     /// The document exceeds the local size settings. It is requested again when they allow more.
     package var exceedsLocalSize = false
+    /// The connection was ended here, because `limits.memory` was used up.
+    package var isEviction = false
 
     /// Whether retrying, with growing delays, can help.
     public var isTransient: Bool {

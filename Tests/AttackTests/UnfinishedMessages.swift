@@ -18,7 +18,7 @@ extension Attack {
             var frames = HandmadeFrames()
             let part = beginning + [UInt8](repeating: 0x20, count: 100_000)
             return try await poured(hub, connections: 4, (0..<300).map { _ in frames.message(part, flags: moreComing) })
-        },
+        } check: { try await tellsOfEvictions($0) },
         Attack(
             testDescription: "400 one-byte frames that continue a large reply to getAttachment"
         ) { try await attachment($0, megabytes: 24, smallFrames: 400) } check: { try await isHeld($0) },
@@ -108,6 +108,14 @@ extension Attack {
     private static func isHeld(_ hub: AgentProcess) async throws {
         let listener = try await hub.status()["listeners"]?.asArray?.first
         #expect(listener?["connections"]?.asInt64 == 2, "\(listener?.text ?? "")\n\(hub.process.errors.suffix(2000))")
+    }
+
+    /// The operator is told that peers were put off.
+    private static func tellsOfEvictions(_ hub: AgentProcess) async throws {
+        let health = try await hub.admin.get("/health").json
+        let told = health["attention"]?.asArray?.first { $0["kind"] == "connections_evicted" }?["text"]?.asString
+        #expect(told?.contains("limits.memory was used up, the last one from 127.0.0.1") == true, "\(health.text)")
+        #expect(!(try await hub.metrics().contains("nightjar_listener_evictions_total{listener=\"edge\"} 0\n")))
     }
 
     /// Pushes a document with a blob, and sends the blob so that it never ends: a large part first, then byte by byte.

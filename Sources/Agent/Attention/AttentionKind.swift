@@ -24,6 +24,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case databaseCopied = "database_copied"
     case listenerWaiting = "listener_waiting"
     case connectionsRefused = "connections_refused"
+    case connectionsEvicted = "connections_evicted"
     case answersUnread = "answers_unread"
     case hiddenConflicts = "hidden_conflicts"
     case replicatorStopped = "replicator_stopped"
@@ -63,7 +64,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // Anything that a peer or a stranger can cause alone belongs here: otherwise they could make the agent report itself unhealthy.
         case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .answersUnread, .hiddenConflicts:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
             .attention
         }
     }

@@ -230,6 +230,17 @@ extension Agent {
         }
     }
 
+    private static func evictions(of listener: PeerListener, _ subject: String) -> [Attention] {
+        guard let recent = listener.refusals.evictions(now: listener.time.wallSeconds()) else { return [] }
+        return [
+            Attention(
+                .connectionsEvicted, subject, since: recent.since,
+                "\(Plural.count(recent.count, "connection")) of peers ended because limits.memory was used up, the last one from \(recent.address)",
+                remedy: "the peers come back by themselves; if that goes on, raise limits: { memory } and restart, or find out which of them ask for much and do not read it "
+                    + "(the log names each)")
+        ]
+    }
+
     /// Clients of CouchDB's API that do not read what they asked for, so that others wait for memory.
     private static func unreadAnswers(of listener: PeerListener, _ subject: String) -> [Attention] {
         guard let shortage = listener.answerShortages.current(now: listener.time.wallSeconds()) else { return [] }
@@ -317,6 +328,7 @@ extension Agent {
         }
         list += Self.refusedByPeers(of: listener, subject)
         list += Self.refusedConnections(of: listener, subject)
+        list += Self.evictions(of: listener, subject)
         list += Self.unreadAnswers(of: listener, subject)
         list += listener.guessAttention(subject)
         return list + loginAttention(of: listener) + usersAttention(of: listener) + discoveryAttention(of: listener) + certificateAttention(of: listener, now: now)

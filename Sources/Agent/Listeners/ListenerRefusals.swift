@@ -5,11 +5,13 @@ import Logging
 import Replication
 import Synchronization
 
-/// What a listener's peers could not store, and what they pushed that is too large. Kept while the agent runs.
+/// What a listener's peers could not store, what they pushed that is too large, and which of them were put off for want of memory. Kept while the agent
+/// runs.
 final class ListenerRefusals: Sendable {
     private struct State {
         var byPeers = RefusedByPeers()
         var tooLarge = TooLargePushes()
+        var evictions = Evictions()
     }
 
     private let state = Mutex(State())
@@ -20,6 +22,16 @@ final class ListenerRefusals: Sendable {
             state.tooLarge.note(events, peer: peer, database: database, now: now)
         }
     }
+
+    /// A peer's connection has ended.
+    func note(_ end: SessionEnd, of address: String, now: Int64) {
+        if end.error?.isEviction == true { state.withLock { $0.evictions.note(address, now) } }
+    }
+
+    func evictions(now: Int64) -> Evictions.Recent? { state.withLock { $0.evictions.recent(now) } }
+
+    /// How many connections were ended for want of memory since the start.
+    var evicted: Int { state.withLock { $0.evictions.total } }
 
     var byPeers: RefusedByPeers { state.withLock { $0.byPeers } }
 

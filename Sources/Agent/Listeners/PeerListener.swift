@@ -391,6 +391,7 @@ package final class PeerListener: ListenerDelegate {
         guard let connection = state.withLock({ $0.connections.removeValue(forKey: key) }) else { return }
         let counts = connection.session.counters.snapshot
         state.withLock { $0.deltas = $0.deltas + counts.deltas }
+        refusals.note(end, of: Self.host(of: connection.peer.address), now: environment.time.wallSeconds())
         logger.info(
             "peer gone\(end.error.map { ": \($0)" } ?? "")", metadata: [
                 "peer": "\(connection.peer.address)", "correlation": "\(connection.peer.correlationID ?? "")", "pulled_by_peer": .stringConvertible(counts.pushed), "pushed_by_peer": .stringConvertible(counts.pulled),

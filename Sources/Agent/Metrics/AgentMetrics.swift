@@ -21,6 +21,9 @@ extension Agent {
                 listener.binding.condition.word == "listening" ? 1 : 0)
             text.add(.gauge, "nightjar_listener_connections", "Connected peers.", labels, peers.count)
             text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sending or being sent something.", labels, peers.count { $0.isActive })
+            text.add(
+                .counter, "nightjar_listener_evictions_total", "Connections of peers that were ended because limits.memory was used up.", labels,
+                listener.refusals.evicted)
             let shortages = listener.answerShortages.totals
             text.add(
                 .counter, "nightjar_listener_answers_cut_total",

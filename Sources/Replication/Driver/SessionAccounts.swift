@@ -165,7 +165,11 @@ final class SessionAccounts {
 
     /// Tells the operator of a replicator that it is this agent's memory that is short, not the peer's.
     private func evictionError(_ message: String) -> ReplicationError {
-        guard !session.isPassive else { return ReplicationError(domain: .websocket, code: 1013, message: message) }
+        guard !session.isPassive else {
+            var error = ReplicationError(domain: .websocket, code: 1013, message: message)
+            error.isEviction = true
+            return error
+        }
         var error = ReplicationError(
             domain: .litecore, code: 13, message: "this agent's limits.memory (\(session.memory.limit) bytes) is used up, and the connection to this peer held most of it")
         error.specificRemedy = "raise limits: { memory } of this agent: the target is reached, and what is transferred does not fit"

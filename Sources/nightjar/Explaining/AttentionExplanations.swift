@@ -120,6 +120,11 @@ extension Explanation {
                 + "and the limit has to be somewhat higher than their number. Raise it, or max_connections, in the listener's configuration, then nightjar reload. "
                 + "If it is one machine that opens too many: nightjar listener NAME peers."),
         Explanation(
+            "connections_evicted",
+            "A listener has ended connections of peers in the last ten minutes (4001), because limits.memory was used up and the agent held much for them, or for long.",
+            "Peers come back by themselves. If it goes on, they ask for more at once than there is memory for: raise limits: { memory } and restart, or spread them "
+                + "over time. The log names each, and a peer that never reads may be an attacker. nightjar_listener_evictions_total counts them."),
+        Explanation(
             "answers_unread",
             "A listener has cut answers of CouchDB's API in the last ten minutes, because their clients did not read them while others needed memory, "
                 + "or has refused requests for which there was none within half a minute. Small documents are read all the same.",
