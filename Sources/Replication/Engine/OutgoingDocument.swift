@@ -78,6 +78,8 @@ struct OutgoingFields: Sendable {
     var isEndOfBranch = false
     /// If the peer's known revision is on another branch: how that branch ended here.
     var peerBranchEnd: BranchEnd?
+    /// The peer asked for it, so it does not have it, and refused what it was sent.
+    var wasWanted = false
     /// The peer answered "forbidden" once; the second time is final.
     var wasForbidden = false
     /// The version of the push filter that decided about it.

@@ -27,7 +27,8 @@ enum PushBarrier {
 // Documents that the peer refused, revisions of them that it sends itself, and documents that it no longer gets.
 extension PushMachine {
     mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
-        guard let document = ledger.phase(of: id)?.document else { return }
+        guard let phase = ledger.phase(of: id), var document = phase.document else { return }
+        if case .sent = phase, !error.isConflict { document.wasWanted = true }
         removalWatch.answers += 1
         if settings.isContinuous, error.isClockSkew, let time = document.latestTime { actions.append(.awaitTime(id, time)) }
         if settings.style == .announce {

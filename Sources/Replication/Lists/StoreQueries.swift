@@ -31,15 +31,3 @@ extension ReadTransaction {
         return Int64(clamping: (time - 1) / 1_000_000_000 + 1)
     }
 }
-
-extension WriteTransaction {
-    /// A document that the peer does not get, or not now, may be noted as being there, from before the peer lost its data. With that note it would
-    /// count as delivered.
-    ///
-    /// - Parameter trustsBehind: as in ``FeedSource/trustsBehind``.
-    func forgetOutdatedNote(
-        on document: OutgoingDocument, _ revision: RevisionID, _ remote: RemoteID, _ collection: Collection, trustsBehind: SequenceNumber
-    ) throws(StoreError) {
-        if document.sequence <= trustsBehind { try forgetRemoteRevision(remote, collection, document.id, ifItIs: revision) }
-    }
-}

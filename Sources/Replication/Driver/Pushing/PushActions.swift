@@ -58,12 +58,9 @@ struct PushActions {
             guard let remote = link.remote else { return session.tell(link, push: .listed(kept.map(\.document.id))) }
             let exclusions = kept.map { Exclusion($0, remote, link.pushFilter) }
             session.write { transaction in
-                let rows = try zip(exclusions, kept).map { row, each in
+                let rows = exclusions.map { row in
                     var row = row
                     row.revision = row.revision.map { transaction.listName(of: $0, source.collection, row.id) }
-                    if let revision = row.revision {
-                        try transaction.forgetOutdatedNote(on: each.document, revision, remote, source.collection, trustsBehind: source.trustsBehind)
-                    }
                     return row
                 }
                 try transaction.exclude(source.collection, rows)

@@ -20,7 +20,10 @@ struct RefusedList {
                 let before = try transaction.exclusion(collection, remote: remote, direction: .push, id: each.document.id)
                 let isListed = before?.kind == .refused
                 let name = transaction.listName(of: each.document.version, collection, each.document.id)
-                try transaction.forgetOutdatedNote(on: each.document, name, remote, collection, trustsBehind: trustsBehind)
+                // From before the peer lost its data, it may still be noted as being there, and would count as delivered.
+                if each.document.wasWanted, each.document.sequence <= trustsBehind {
+                    try transaction.forgetRemoteRevision(remote, collection, each.document.id, ifItIs: name)
+                }
                 if error.isOfOwnBlob {
                     if isListed { count -= 1 }
                     let row = Exclusion(
