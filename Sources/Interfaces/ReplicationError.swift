@@ -32,7 +32,8 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
     public var retryAfterSeconds: Int?
     /// Replaces the remedy from the table. For an error that goes away by itself: what helps, if the cause is on this side.
     package var specificRemedy: String?
-    /// The document exceeds the local size settings. It is requested again when they allow more.
+    /// The document exceeds the local size settings. One that is pulled is requested again when they allow more; a peer asks again by itself for one that was
+    /// not sent to it.
     package var exceedsLocalSize = false
     /// The connection was ended here, because `limits.memory` was used up.
     package var isEviction = false
