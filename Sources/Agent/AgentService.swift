@@ -70,6 +70,7 @@ package struct AgentService: Sendable {
             let listeners = agent.listeners.flatMap { listener in
                 listener.addresses.map { "\(listener.settings.name.value)=\($0)" }
             }
+            System.returnProgramPages()
             ready(listeners + addresses.map { "admin=\($0)" })
             agent.audit.note(.init(who: "agent", from: "", action: "started", target: AgentVersion.number, outcome: "ready"))
             notice.ready(listeners.isEmpty ? "runs" : "listens on \(listeners.joined(separator: ", "))")

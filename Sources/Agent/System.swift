@@ -1,4 +1,3 @@
-import CMalloc
 import CTimex
 import Environment
 import Glibc
@@ -15,36 +14,6 @@ package enum System {
     }
 
     static func isKept(answer: Int32, status: Int32) -> Bool { answer >= 0 && answer != TIME_ERROR && status & Int32(STA_UNSYNC) == 0 }
-
-    /// Keeps what the allocator holds beyond what is in use small: what peers send makes threads of every kind allocate by turns.
-    package static func boundAllocator() {
-        returnLargeBlocks()
-        // By default there are eight arenas per processor, each with its own fragmentation. Two are as many as there are busy threads on a
-        // gateway's processors most of the time.
-        _ = mallopt(M_ARENA_MAX, 2)
-    }
-
-    /// Makes the allocator return large blocks as soon as they are freed. By default glibc raises that threshold with each large block that
-    /// is freed, so that a process that once held many bodies of a megabyte never returns their memory.
-    ///
-    /// A block of 64 KB, which each read from a socket may use, stays below the threshold; the buffer of a message under assembly is above
-    /// it, gets a mapping of its own, and leaves no hole.
-    private static func returnLargeBlocks() { _ = mallopt(M_MMAP_THRESHOLD, 80 << 10) }
-
-    /// Returns free memory between blocks in use. Takes some milliseconds per hundred megabytes.
-    static func returnFreeMemory() { _ = malloc_trim(0) }
-
-    /// Resident memory of this process in bytes; 0 if the system does not say.
-    package static var residentBytes: Int {
-        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
-        defer { fclose(file) }
-        var total = 0
-        var resident = 0
-        guard withUnsafeMutablePointer(to: &total, { t in withUnsafeMutablePointer(to: &resident) { r in
-            withVaList([t, r]) { vfscanf(file, "%ld %ld", $0) }
-        } }) == 2 else { return 0 }
-        return resident * Int(sysconf(Int32(_SC_PAGESIZE)))
-    }
 }
 
 /// Folders in which the agent keeps its data.

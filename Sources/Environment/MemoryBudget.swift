@@ -111,14 +111,15 @@ public final class MemoryBudget: Sendable {
     public let limit: Int
     /// The clock for the age of debts, and for waits for memory.
     package let time: any TimeSource
-    let resident: (@Sendable () -> Int)?
+    let processMemory: (@Sendable () -> Int)?
     let state = Mutex(State())
 
-    /// - Parameter resident: returns the resident memory of the process, in bytes; nil to rely on counting alone (see ``Observation``).
-    public init(limit: Int, time: any TimeSource = SystemTime(), resident: (@Sendable () -> Int)? = nil) {
+    /// - Parameter processMemory: returns the memory that the process has allocated, in bytes, without pages of files; nil to rely on counting alone (see
+    ///   ``Observation``).
+    public init(limit: Int, time: any TimeSource = SystemTime(), processMemory: (@Sendable () -> Int)? = nil) {
         self.limit = limit
         self.time = time
-        self.resident = resident
+        self.processMemory = processMemory
     }
 
     /// For tools that serve a single connection of their own.

@@ -1,5 +1,6 @@
 /// The memory the process actually uses, compared with what is counted for its peers: allocator fragmentation, buffers that grew, copies in transit,
-/// and anything else that is not counted. The more there is, the earlier the budget counts as used up.
+/// and anything else that is not counted. The more there is, the earlier the budget counts as used up. Pages of the program's file and of databases are
+/// no part of it: they come and go with what the agent does, and the system can take them back at any time.
 extension MemoryBudget {
     struct Observation {
         /// The memory of the process while peers made it hold next to nothing; nil before the first such observation.
@@ -20,30 +21,30 @@ extension MemoryBudget {
     /// Above this, somebody has to be evicted. If the process is observed, an eighth is left for what happens between two observations: a small frame
     /// may inflate to megabytes, and an evicted connection's memory remains for a moment.
     func most(_ state: State) -> Int {
-        resident == nil ? limit : max(least, limit - limit / 8 - state.observation.uncounted)
+        processMemory == nil ? limit : max(least, limit - limit / 8 - state.observation.uncounted)
     }
 
     /// Up to this, no restrictions apply.
     func calm(_ state: State) -> Int { most(state) - limit / 4 }
 
     func observe(_ state: inout State) {
-        guard let resident, let atRest = state.observation.atRest, abs(state.used - state.observation.countedAtObservation) >= step else { return }
+        guard let processMemory, let atRest = state.observation.atRest, abs(state.used - state.observation.countedAtObservation) >= step else { return }
         state.observation.countedAtObservation = state.used
-        state.observation.uncounted = max(0, resident() - atRest - state.used)
+        state.observation.uncounted = max(0, processMemory() - atRest - state.used)
     }
 
     /// The current memory of the process beyond what is counted and what it uses at rest; 0 if it is not observed.
     public var uncounted: Int {
-        guard let resident else { return 0 }
-        return state.withLock { state in state.observation.atRest.map { max(0, resident() - $0 - state.used) } ?? 0 }
+        guard let processMemory else { return 0 }
+        return state.withLock { state in state.observation.atRest.map { max(0, processMemory() - $0 - state.used) } ?? 0 }
     }
 
     /// Takes the process's current memory as what it uses at rest, unless peers make it hold much.
     public func noteRest() {
-        guard let resident else { return }
+        guard let processMemory else { return }
         state.withLock { state in
             guard state.used <= limit / 16 else { return }
-            state.observation = Observation(atRest: resident(), countedAtObservation: state.used)
+            state.observation = Observation(atRest: processMemory(), countedAtObservation: state.used)
         }
     }
 }

@@ -8,7 +8,7 @@ import Testing
     private final class Process: Sendable {
         private let megabytes: Mutex<Int>
         init(_ megabytes: Int) { self.megabytes = Mutex(megabytes) }
-        var resident: Int { megabytes.withLock { $0 } << 20 }
+        var memory: Int { megabytes.withLock { $0 } << 20 }
         func takes(_ megabytes: Int) { self.megabytes.withLock { $0 = megabytes } }
     }
 
@@ -17,7 +17,7 @@ import Testing
     private let megabyte = 1 << 20
 
     private func budget(_ megabytes: Int = 64) -> MemoryBudget {
-        MemoryBudget(limit: megabytes * megabyte, time: clock, resident: { [process] in process.resident })
+        MemoryBudget(limit: megabytes * megabyte, time: clock, processMemory: { [process] in process.memory })
     }
 
     /// How many megabytes a peer may make the agent hold while the process takes `overhead` more than that.
@@ -82,7 +82,7 @@ import Testing
 
     @Test func observingCostsNothingWhileLittleChanges() {
         let looks = Mutex(0)
-        let budget = MemoryBudget(limit: 64 * megabyte, time: clock, resident: {
+        let budget = MemoryBudget(limit: 64 * megabyte, time: clock, processMemory: {
             looks.withLock { $0 += 1 }
             return 30 << 20
         })

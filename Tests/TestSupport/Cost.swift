@@ -3,7 +3,8 @@ import Glibc
 /// What an agent has spent since a certain moment: CPU time, and memory beyond what it held then.
 package struct Cost: Sendable, CustomStringConvertible {
     package var seconds: Double
-    /// The peak of resident memory since then, less what was resident then, in bytes.
+    /// The peak of allocated memory since then, less what was allocated then, in bytes. Pages of files do not count: an agent gives up those of its program
+    /// when it is ready, and they come back with what it does.
     package var growth: Int
 
     package var description: String { "\(Int(seconds * 1000)) ms of CPU, \(growth >> 10) KiB" }
@@ -13,13 +14,13 @@ package struct Cost: Sendable, CustomStringConvertible {
 package struct Meter: Sendable {
     private let pid: pid_t
     private let ticks: Int
-    private let resident: Int
+    private let allocated: Int
 
     /// Begins to measure.
     package init(_ agent: AgentProcess) throws {
         pid = agent.process.pid
         ticks = try Self.ticks(pid)
-        resident = try Self.status(pid, "VmRSS:")
+        allocated = try Self.status(pid, "RssAnon:")
         // Resets the peak (proc(5), clear_refs). If the system does not offer that, the peak since the agent started counts.
         let descriptor = open("/proc/\(pid)/clear_refs", O_WRONLY | O_CLOEXEC)
         if descriptor >= 0 {
@@ -31,7 +32,7 @@ package struct Meter: Sendable {
     package func cost() throws -> Cost {
         Cost(
             seconds: Double(try Self.ticks(pid) - ticks) / Double(sysconf(Int32(_SC_CLK_TCK))),
-            growth: try Self.status(pid, "VmHWM:") - resident)
+            growth: try Self.status(pid, "VmHWM:") - Self.status(pid, "RssFile:") - allocated)
     }
 
     package static func descriptors(of agent: AgentProcess) throws -> Int {

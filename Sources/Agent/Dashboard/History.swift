@@ -59,7 +59,7 @@ final class History: Service {
             count(6, UInt64(clamping: plugin.calls))
             count(7, UInt64(clamping: plugin.errors))
         }
-        count(10, UInt64(clamping: System.residentBytes))
+        count(10, UInt64(clamping: System.memory.resident))
         let sample = Sample(at: now, figures: figures)
         samples.withLock { samples in
             if samples.count >= Self.maximumSamples { samples.removeFirst(samples.count - Self.maximumSamples + 1) }

@@ -9,7 +9,7 @@ extension Agent {
         var text = PrometheusText()
         text.add(.gauge, "nightjar_build_info", "The version that runs.", [("version", AgentVersion.number)], 1)
         text.add(.gauge, "nightjar_uptime_seconds", "Since the start.", [], Double(uptimeNanoseconds) / 1e9)
-        text.add(.gauge, "process_resident_memory_bytes", "Resident memory.", [], System.residentBytes)
+        text.add(.gauge, "process_resident_memory_bytes", "Resident memory.", [], System.memory.resident)
         text.add(.gauge, "nightjar_peer_memory_bytes", "Held for peers, of limits.memory.", [], memory.used)
         text.add(.gauge, "nightjar_peer_memory_limit_bytes", "limits.memory.", [], memory.limit)
         for database in databases { await Self.add(database, disks.place(database.name), to: &text) }
