@@ -6,9 +6,8 @@ public import NIOCore
 /// After ``receive(_:room:into:)`` and after sending, call ``nextFrame(_:)`` until it returns nil. After an error, close the WebSocket with the
 /// error's `closeCode` and call ``fail()``.
 ///
-/// Only long messages are subject to flow control by acknowledgements (``acknowledgesReceived``); short ones are not. An owner that has too many
-/// unanswered requests (``unansweredRequests``), too many queued reply bytes (``queuedReplyBytes``) or too much buffered (``bufferedBytes``) must
-/// stop reading from its socket.
+/// Only long messages are subject to flow control by acknowledgements (``acknowledgesReceived``); short ones are not. An owner that has too
+/// many queued reply bytes (``queuedReplyBytes``) or too much buffered (``bufferedBytes``) must stop reading from its socket.
 public struct BLIPConnection: ~Copyable, Sendable {
     let limits: BLIPLimits
     var isFailed = false

@@ -2,8 +2,9 @@ import Synchronization
 
 /// Everything that the agent takes from the world besides its inputs: time, randomness, files, and places where work runs.
 ///
-/// It is passed down from the top (`nightjar run`, a test, the simulator), and nothing bypasses it: so a run in the simulator depends only on its
-/// seed.
+/// It is passed down from the top (`nightjar run`, a test, the simulator). Clocks, randomness, threads and the store's files are taken from nowhere else,
+/// with the exceptions that `EnvironmentTests` lists: so a run in the simulator depends only on its seed. The agent's own small files (``DurableFile``) are
+/// the machine's.
 public struct Environment: Sendable {
     public var time: any TimeSource
     public var random: any RandomSource

@@ -3,8 +3,8 @@ import Synchronization
 /// How much memory an agent may hold on behalf of its peers, over all connections: incomplete messages, waiting lists and revisions, unread replies,
 /// bodies of requests.
 ///
-/// Back-pressure comes first: above three quarters of the budget, connections that hold more than their fair share are asked to take no more, where
-/// each origin has a share that its connections divide among them. If the budget is used up nevertheless, the connection is evicted whose peer has made
+/// Back-pressure comes first: above three quarters of the budget (if the process is observed: at most five eighths, less what is not counted), connections
+/// that hold more than their fair share are asked to take no more, where each origin has a share that its connections divide among them. If the budget is used up nevertheless, the connection is evicted whose peer has made
 /// us hold the most for the longest time without progress: if one origin owes more than its fair share, and the most of all, that connection is one of
 /// its own, unless another has made no progress for ten seconds and weighs more than all of these. If most of the budget is held for quiet peers, and
 /// little is owed, one of the quiet ones goes instead. If only peers that have just begun to owe something owe any, and their origins hold no more than

@@ -1,3 +1,4 @@
+import CLoader
 import CMalloc
 import Glibc
 
@@ -49,14 +50,15 @@ extension System {
     ///
     /// Only segments that nobody can write to are given up: their pages are the file's. (A debugger's breakpoints go with them.)
     static func returnProgramPages() {
-        _ = dl_iterate_phdr({ object, _, _ in
-            guard let object = object?.pointee, let segments = object.dlpi_phdr else { return 0 }
+        _ = for_each_loaded_object({ object, _, _ in
+            guard let object = object?.pointee, let segments = object.segments else { return 0 }
             // The name of the program itself is empty; what the kernel maps into each process has a name that is no path.
-            guard object.dlpi_name == nil || object.dlpi_name.pointee == 0 || object.dlpi_name.pointee == UInt8(ascii: "/") else { return 0 }
+            let initial = object.name?.pointee ?? 0
+            guard initial == 0 || initial == UInt8(ascii: "/") else { return 0 }
             let page = UInt(System.pageSize)
-            for segment in UnsafeBufferPointer(start: segments, count: Int(object.dlpi_phnum)) {
+            for segment in UnsafeBufferPointer(start: segments, count: Int(object.segment_count)) {
                 guard segment.p_type == UInt32(PT_LOAD), segment.p_flags & UInt32(PF_W) == 0 else { continue }
-                let address = UInt(object.dlpi_addr) + UInt(segment.p_vaddr)
+                let address = UInt(object.address) + UInt(segment.p_vaddr)
                 let first = address / page * page
                 guard let start = UnsafeMutableRawPointer(bitPattern: first) else { continue }
                 _ = madvise(start, Int(address + UInt(segment.p_memsz) - first), MADV_DONTNEED)

@@ -40,7 +40,7 @@ public enum StoreLimits {
     /// Bytes of bodies that one `changes` call returns; the row that exceeds it is the last. For each subscribed peer, one such page is read before
     /// its session accounts for it.
     public static let maxBodyBytesPerRead = 1 << 20
-    /// Characters of an error text kept with an excluded document or a conflict.
+    /// Bytes of an error text kept with an excluded document or a conflict; it is cut between characters.
     public static let maxErrorTextBytes = 2000
     /// Size of a body kept in the conflict history, in bytes; of a larger one, the digest and the size are kept. An entry has up to five bodies, so
     /// 1,000 entries take 160 MB at worst, and about 1 MB with documents typical of gateways.

@@ -144,7 +144,7 @@ extension ReadTransaction {
         return rows
     }
 
-    /// The total number of rows of ``exclusions(_:remote:direction:kind:after:limit:)``.
+    /// The total number of rows of ``exclusions(_:remote:direction:kind:unlessBy:after:limit:)``.
     public final func exclusionCount(_ collection: Collection, remote: RemoteID, kind: Exclusion.Kind) throws(StoreError) -> Int {
         _ = try tables(collection)
         let statement = try session.cached("SELECT count(*) FROM exclusions_\(collection.id) WHERE remote = ?1 AND kind = ?2")

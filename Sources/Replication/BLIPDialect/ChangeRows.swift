@@ -260,7 +260,7 @@ struct RowWriter {
         bytes.append(contentsOf: String(value).utf8)
     }
 
-    /// Writes a string that needs no escaping: revision ids consist of digits, letters and a hyphen.
+    /// Writes a string that needs no escaping: the id of a revision, or a version (`TIME@SOURCE`).
     mutating func plain(_ text: String) {
         separate()
         bytes.append(UInt8(ascii: "\""))

@@ -31,7 +31,6 @@ enum Property {
     static let channels = "channels"
     static let revocations = "revocations"
     static let versioning = "versioning"
-    static let sendReplacementRevs = "sendReplacementRevs"
     static let future = "future"
     static let id = "id"
     static let sequence = "sequence"

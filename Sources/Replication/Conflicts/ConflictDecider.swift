@@ -18,7 +18,7 @@ public struct ConflictDecider: Sendable {
     public let scope: ConflictScope
     /// The peer keeps every branch: see `WriteTransaction.resolveConflict`.
     public var keepsGreater = false
-    /// How often one conflict is decided again.
+    /// Maximum number of decisions of one conflict, including the first.
     public let attempts: Int
     var environment: Environment { database.environment }
     let observer: ConflictObserver

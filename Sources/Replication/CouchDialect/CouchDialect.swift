@@ -177,10 +177,10 @@ final class CouchDialect: RequestingDialect, Sendable {
             counters.exchanged(sent: request.body.length, received: answer.body.readableBytes)
             if answer.isGood { answer.countValues() }
             guard answer.status == 429 || answer.status == 503, attempt < CouchBounds.attempts else { return answer }
-            let seconds = answer.header("retry-after").flatMap { Int($0) } ?? 1 << attempt
+            let seconds = RetryAfter.seconds(answer.header("retry-after"), date: answer.header("date")) ?? 1 << attempt
             guard seconds <= CouchBounds.longestPauseSeconds else { return answer }
             attempt += 1
-            try await environment.time.sleep(seconds: max(0, seconds))
+            try await environment.time.sleep(seconds: seconds)
         }
     }
 

@@ -198,7 +198,7 @@ enum HeldRevisions {
     private static func encode(_ revision: CheckedRevision) -> [UInt8] {
         var bytes = Array("{\"rev\":\"\(revision.revision.text)\",\"deleted\":\(revision.isDeleted),\"blobs\":\(revision.hasShownBlobs),".utf8)
         if let branches = revision.branches, branches.isLoser {
-            bytes.append(contentsOf: "\"leaf\":\"\(branches.deletion)\",".utf8)
+            bytes.append(contentsOf: "\"leaf\":\"\(name(of: branches.deletion))\",".utf8)
         }
         switch revision.peerHad {
         case .had(let version): bytes.append(contentsOf: "\"had\":\"\(version.text)\",".utf8)
@@ -216,6 +216,15 @@ enum HeldRevisions {
         bytes.append(contentsOf: "\"history\":\(list(revision.history))}\n".utf8)
         bytes.append(contentsOf: revision.body)
         return bytes
+    }
+
+    /// The name of a deletion's scope in the database.
+    private static func name(of deletion: Deletion) -> String {
+        switch deletion {
+        case .document: "document"
+        case .leaf: "leaf"
+        case .otherLeaf: "otherLeaf"
+        }
     }
 
     private static func list(_ versions: some Sequence<Version>) -> String {
@@ -236,7 +245,7 @@ enum HeldRevisions {
         var branches: PeerBranches?
         if case .string(let leaf)? = object["leaf"] {
             branches = PeerBranches(isLoser: true)
-            for deletion in [Deletion.leaf, .otherLeaf] where leaf == "\(deletion)" { branches?.deletion = deletion }
+            for deletion in [Deletion.leaf, .otherLeaf] where leaf == name(of: deletion) { branches?.deletion = deletion }
         }
         var vector: VectorHistory?
         if case .string(let text)? = object["vector"] { vector = try? VectorHistory(revision, history: text) }
