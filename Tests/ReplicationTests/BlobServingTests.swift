@@ -89,7 +89,7 @@ struct BlobServingTests {
         (limits.proofBytes, limits.proofBytesPerSecond, limits.proofAccounts, limits.firstProofs) = (1_000, 100, 50, 1_000)
         let accounts = ProofAccounts(limits)
         let digest = BlobDigest.of([1])
-        func asks(_ who: String, _ bytes: UInt64, _ second: UInt64 = 0) -> Bool { accounts.allows(digest, bytes: bytes, to: who, at: second * 1_000_000_000) }
+        func asks(_ who: String, _ bytes: UInt64, _ second: UInt64 = 0) -> Bool { accounts.charge(digest, bytes: bytes, to: who, at: second * 1_000_000_000) }
         #expect(asks("ada", 5_000) && asks("ada", 900) && !asks("ada", 900))
         // Others have their own allowance, and it recovers with time.
         #expect(asks("bob", 5_000) && asks("bob", 900))

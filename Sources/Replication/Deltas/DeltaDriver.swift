@@ -138,7 +138,7 @@ struct DeltaDriver {
 
     /// The peer answered a revision of ours.
     /// - Returns: whether the peer could not use a delta, and is being sent the whole body.
-    func sendsWholeAgain(_ id: DocumentID, _ error: ReplicationError?, _ link: CollectionLink) -> Bool {
+    func resendWholeIfRefused(_ id: DocumentID, _ error: ReplicationError?, _ link: CollectionLink) -> Bool {
         guard !link.deltasInFlight.isEmpty, let saved = link.deltasInFlight.removeValue(forKey: id) else { return false }
         session.touch(link)
         guard let error else {

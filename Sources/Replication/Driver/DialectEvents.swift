@@ -19,7 +19,7 @@ struct DialectEvents {
             session.blobs.files.lent.reclaim(trip)
             // An answer to a revision sent under an earlier subscription does not concern this one.
             guard trip.slot < session.links.count, session.links[trip.slot].push != nil, session.links[trip.slot].generation == trip.generation else { return }
-            if session.deltas.sendsWholeAgain(trip.id, error, session.links[trip.slot]) { return }
+            if session.deltas.resendWholeIfRefused(trip.id, error, session.links[trip.slot]) { return }
             // Without the blob the peer can only refuse, so the refusal is not its fault.
             let refusal = error.map { $0.isConflict || $0.isForbidden ? $0 : fault ?? $0 }
             let answer = refusal.map { PushEvent.refused(trip.id, $0) } ?? .acknowledged(trip.id, taking)

@@ -50,8 +50,11 @@ final class FrameIntake {
     /// The frames wait for something other than their turn.
     var isPaused: Bool { waitsForRoom || session.dialect.shouldPauseReading || session.accounts.readingIsPaused }
 
-    /// A small frame may inflate to megabytes: while the shared budget is used up, no frame is processed until somebody has released memory.
-    private var hasRoom: Bool {
+    /// A small frame may inflate to megabytes: while the shared budget is used up, no frame is processed until somebody has released memory, which is
+    /// checked again after a while.
+    ///
+    /// - Returns: whether the next frame may be processed.
+    private func checkMemory() -> Bool {
         // What uses it up is a large document of our own, which only the peer's answers release.
         if session.accounts.pushesMuch { return true }
         guard session.memory.isUsedUp, looks < DriverBounds.frameRoomChecks else {
@@ -69,7 +72,7 @@ final class FrameIntake {
         guard mayReceive else { return }
         if work == 0 { bound = session.accounts.turnBytes }
         var events: [DialectEvent] = []
-        while mayReceive, hasRoom {
+        while mayReceive, checkMemory() {
             let before = session.dialect.takenBytes
             #if DEBUG
             let copiedBefore = session.dialect.copiedBytes

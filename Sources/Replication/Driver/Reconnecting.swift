@@ -51,17 +51,17 @@ final class Reconnecting {
     /// has got versions since the connection began, the next connection uses them.
     ///
     /// - Returns: whether the session ends for that reason.
-    func renewsForVersions() -> Bool {
+    func renewForVersionsIfDue() -> Bool {
         guard mayGetVersions, session.database.hasVersions else { return false }
         mayGetVersions = false
         renewForVersions()
         return true
     }
 
-    /// Everything that was requested one by one is here.
+    /// Ends the session if everything that was requested one by one is here.
     ///
     /// - Returns: whether the session ends for that reason.
-    func endsCaution() -> Bool {
+    func endCautionIfDue() -> Bool {
         guard case .active(let active) = session.role, active.caution > .none, active.replicator.isContinuous, session.life == .running else { return false }
         requestReconnect("reconnecting: documents that were too large together for limits.memory came one by one")
         return true

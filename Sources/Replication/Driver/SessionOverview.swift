@@ -45,7 +45,7 @@ final class SessionOverview {
         let level: ActivityLevel = isBusy ? .busy : .idle
         if level == .idle {
             session.reports.flushDocumentEvents()
-            if session.reconnecting.renewsForVersions() || session.reconnecting.endsCaution() { return }
+            if session.reconnecting.renewForVersionsIfDue() || session.reconnecting.endCautionIfDue() { return }
         }
         if level != activity {
             activity = level

@@ -14,12 +14,14 @@ extension InsertionMachine {
     mutating func fetch(_ revisions: [CheckedRevision], _ actions: inout [PullAction]) -> [CheckedRevision] {
         guard revisions.contains(where: { needsBlobs($0) }) else { return revisions }
         var free: [CheckedRevision] = []
-        for revision in revisions where !leaves(revision, &actions) { free.append(revision) }
+        for revision in revisions where !divert(revision, &actions) { free.append(revision) }
         return free
     }
 
-    /// Whether it leaves its batch: until its blobs are here, or while an earlier revision of its document waits for its own.
-    mutating func leaves(_ revision: CheckedRevision, _ actions: inout [PullAction]) -> Bool {
+    /// Takes it out of its batch if it has to wait: until its blobs are here, or while an earlier revision of its document waits for its own.
+    ///
+    /// - Returns: whether it left its batch.
+    mutating func divert(_ revision: CheckedRevision, _ actions: inout [PullAction]) -> Bool {
         if batches.wait(revision) { return true }
         guard needsBlobs(revision) else { return false }
         if revision.attachments != nil {
@@ -56,7 +58,7 @@ extension InsertionMachine {
         if let error = excess(of: whole) {
             hold(HeldRevision(restored(whole), size: error), error, &ended, &actions)
             for each in behind { batches.makeReady(each) }
-        } else if leaves(whole, &actions) {
+        } else if divert(whole, &actions) {
             for each in behind { _ = batches.wait(each) }
         } else {
             for each in [whole] + behind { batches.makeReady(each) }

@@ -217,7 +217,7 @@ struct InsertionMachine {
             // An earlier revision of its document waits for blobs: the verdict on this one is applied later.
             if batches.wait(answered) { continue }
             switch verdict {
-            case .pass, .replace: if settings.hasSyncFunction || !leaves(answered, &actions) { passed.append(settled(answered)) }
+            case .pass, .replace: if settings.hasSyncFunction || !divert(answered, &actions) { passed.append(settled(answered)) }
             case .reject: kept.append(HeldRevision(answered, rejectedBy: plugin, version: version))
             case .failed(let failure): kept.append(HeldRevision(answered, failure: failure))
             }
@@ -280,7 +280,7 @@ struct InsertionMachine {
                 if needsBlobs(revision) {
                     var judged = revision
                     judged.judgement = judgement
-                    if leaves(judged, &actions) { continue }
+                    if divert(judged, &actions) { continue }
                 }
                 let route = DocumentRoute(assignment, plugin: judgement.plugin, version: judgement.version)
                 accepted.append(StorableRevision(revision: revision, route: route, seen: judgement.seen))

@@ -22,23 +22,25 @@ extension PushMachine {
                 // A channel feed lists a document twice if access to it is newer than the document.
                 let earlier = page.from?.channels == nil ? nil : begun.updateValue(document.version, forKey: document.id)
                 if document.visibility == .visible, earlier == document.version { continue }
-                let isFree = ledger.isFree(document.id) || settings.limits.has(.overtakingPurge)
+                let isFree = ledger.claim(document.id) || settings.limits.has(.overtakingPurge)
                 guard isFree, earlier == nil else {
                     let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
                     return (now, PushPage(documents: Array(page.documents[index...]), from: from))
                 }
                 if document.visibility == .visible { echoes.offered(document.id) }
             } else {
-                guard mayPropose(&document) else { continue }
+                guard beginProposal(&document) else { continue }
             }
             now.append(document)
         }
         return (now, nil)
     }
 
-    /// Whether a document is to be proposed now. If not, it needs no trip, or the ledger sees to it that it is read again.
-    private mutating func mayPropose(_ document: inout OutgoingDocument) -> Bool {
-        guard ledger.mayBegin(&document) else { return false }
+    /// Begins the trip of a document.
+    ///
+    /// - Returns: whether it is to be proposed now. If not, it needs no trip, or the ledger sees to it that it is read again.
+    private mutating func beginProposal(_ document: inout OutgoingDocument) -> Bool {
+        guard ledger.begin(&document) else { return false }
         if let known = acknowledged.version(of: document.id), known != document.peerVersion {
             // The row was read without this knowledge, and its history may end too early: read it again, with history down to there.
             guard known == document.version || document.history.contains(known) else {

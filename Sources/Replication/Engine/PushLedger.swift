@@ -152,9 +152,9 @@ struct PushLedger {
 
     // MARK: - A document's way
 
-    /// Whether a document that was read may begin a trip. If its entry is waiting, the new row replaces it. If an earlier revision is under way, this
-    /// one is read again once that trip is over.
-    mutating func mayBegin(_ document: inout OutgoingDocument) -> Bool {
+    /// Begins the trip of a document that was read, and returns whether it did. If its entry is waiting, the new row replaces it. If an earlier revision
+    /// is under way, this one is read again once that trip is over.
+    mutating func begin(_ document: inout OutgoingDocument) -> Bool {
         guard let place = entries.place(of: document.id) else { return true }
         let entry = entries.slots[place]
         switch entry.phase {
@@ -178,8 +178,8 @@ struct PushLedger {
         }
     }
 
-    /// Whether a document may be announced. If it was due to be read again, the row at hand will do.
-    mutating func isFree(_ id: DocumentID) -> Bool {
+    /// Claims a document that is to be announced, and returns whether it may be. If it was due to be read again, the row at hand will do.
+    mutating func claim(_ id: DocumentID) -> Bool {
         guard let place = entries.place(of: id) else { return true }
         guard case .due = entries.slots[place].phase else { return false }
         due.removeAll { $0 == id }

@@ -143,7 +143,7 @@ extension PushMachine {
             case .due, .deferred, .awaitingPull: continue
             default:
                 ledger.read(row.sequence)
-                _ = ledger.mayBegin(&document)
+                _ = ledger.begin(&document)
             }
         }
     }

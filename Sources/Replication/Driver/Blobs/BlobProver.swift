@@ -12,7 +12,7 @@ struct BlobProver {
         if let proof = session.blobs.files.proofs.known(question) { return giveProof(proof, handle) }
         session.blobs.work { try ProofInTheMaking(digest, nonce: nonce, $0) } then: { session, making in
             let (accounts, account) = session.proofs.proofAccount
-            guard accounts.allows(digest, bytes: making.size, to: account, at: session.environment.time.monotonicNanoseconds()) else {
+            guard accounts.charge(digest, bytes: making.size, to: account, at: session.environment.time.monotonicNanoseconds()) else {
                 let limits = session.limits
                 session.dialect.refuse(handle, .notNow(
                     "more proofs of one blob were asked for than proof_bytes (\(limits.proofBytes)) and "

@@ -40,9 +40,11 @@ public final class ProofAccounts: Sendable {
     /// Number of accounts remembered.
     var count: Int { state.withLock { $0.accounts.count } }
 
-    /// Whether a proof over this many bytes may be computed. The first one of each blob always may: the peer could get the blob itself at that cost.
-    /// A proof larger than the whole credit is computed if no credit is used, and is paid off afterwards.
-    func allows(_ digest: BlobDigest, bytes: UInt64, to name: String, at now: UInt64) -> Bool {
+    /// Charges a proof over this many bytes to an account, if it may be computed. The first one of each blob always may, and is free: the peer could get the
+    /// blob itself at that cost. A proof larger than the whole credit is computed if no credit is used, and is paid off afterwards.
+    ///
+    /// - Returns: whether it may be computed.
+    func charge(_ digest: BlobDigest, bytes: UInt64, to name: String, at now: UInt64) -> Bool {
         state.withLock { state in
             let first = First(account: name, digest: digest)
             if !state.newer.contains(first) {

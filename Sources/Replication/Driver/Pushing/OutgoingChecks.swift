@@ -98,7 +98,7 @@ struct OutgoingChecks {
             // A tombstone is also sent to peers that had the document; it says no more than that it is deleted.
             case .hidden where document.isDeleted: session.deltas.send(document.withoutBody(), link)
             case .hidden: stay(document, .isNotOpen, .withdrawn(document.id), link)
-            case .farBehind where !link.leaving.drops(document.id): session.deltas.send(document, link)
+            case .farBehind where !link.leaving.dropOnce(document.id): session.deltas.send(document, link)
             case .changed, .farBehind: stay(document, .wasDropped, .withdrawn(document.id), link)
             case .doubted(let question): settle(document, question, next.next() ?? .reject, by: version, link)
             }

@@ -36,8 +36,10 @@ struct PreSendReview {
 
     mutating func looked() { isLooking = false }
 
-    /// Whether to drop a revision that is far behind: not twice in a row, otherwise the peer would get nothing of a document that never stands still.
-    mutating func drops(_ id: DocumentID) -> Bool {
+    /// Drops a revision that is far behind, but not twice in a row, otherwise the peer would get nothing of a document that never stands still.
+    ///
+    /// - Returns: whether it is dropped.
+    mutating func dropOnce(_ id: DocumentID) -> Bool {
         guard dropped.remove(id) == nil, dropped.count < Self.rememberedDrops else { return false }
         dropped.insert(id)
         return true
