@@ -106,7 +106,7 @@ struct PullMachine {
         case .arrived(let revision): acceptRevision(revision, &actions)
         case .arrivedBodiless(let revision, let outcome):
             if arrived(revision) == nil { counts.total += 1 }
-            end([Insertion(revision, .stored(outcome))], &actions)
+            settle([Insertion(revision, .stored(outcome))], &actions)
         case .arrivalRefused(let sequence, let id, let error, let isFinal): refuse(sequence, id, error, isFinal: isFinal, &actions)
         case .outOfSpace(let sequence, let id, let error, let bytes): refuse(sequence, id, error, isFinal: false, bytes: bytes, &actions)
         case .withdrawn(let sequence):
@@ -119,7 +119,7 @@ struct PullMachine {
             var ended: [Insertion] = []
             insertion.handle(event, &ended, &actions)
             if case .failed(_, let error) = event, !settings.isPassive, (error as? StoreError)?.isOutOfSpace != true { actions.append(.fail(error)) }
-            end(ended, &actions)
+            settle(ended, &actions)
         case .removalsArrived(let taken): acceptRemovals(taken, &actions)
         case .removalsAreDue(let due):
             counts.total += UInt64(due.count)

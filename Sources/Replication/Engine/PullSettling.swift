@@ -5,7 +5,7 @@ import Interfaces
 // What follows from the outcome of revisions, removals and conflicts: counting, answering and reporting.
 extension PullMachine {
     /// These revisions are stored, or will not be: each is counted, the peer is answered, and its sequence is complete or stays open.
-    mutating func end(_ ended: [Insertion], _ actions: inout [PullAction]) {
+    mutating func settle(_ ended: [Insertion], _ actions: inout [PullAction]) {
         var came: [(DocumentID, Version)] = []
         var met: [(DocumentID, Version)] = []
         var listed: Set<DocumentID> = []
