@@ -65,6 +65,9 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
         if file != nil { store.discard(path) }
     }
 
+    /// Writes bytes behind those that are there.
+    ///
+    /// - Throws: `StoreError.blobTooLarge`, `.diskFull`; the writer is unusable afterwards.
     public func append(_ bytes: [UInt8]) throws(StoreError) {
         try bytes.withUnsafeBytes { bytes -> Result<Void, StoreError> in
             Result { () throws(StoreError) in try append(bytes) }

@@ -244,6 +244,9 @@ public final class Database: Sendable {
     func beginIndexMaintenance() -> Bool { !isMaintainingIndexes.exchange(true, ordering: .acquiringAndReleasing) }
     func endIndexMaintenance() { isMaintainingIndexes.store(false, ordering: .releasing) }
 
+    /// Counts the documents of each collection, its pending conflicts, and what is held and rejected.
+    ///
+    /// - Throws: ``StoreError``: the database is closed, or cannot be read.
     public func statistics() async throws -> [CollectionStatistics] {
         try await read { transaction in try transaction.statistics() }
     }

@@ -89,8 +89,9 @@ public struct ConflictEvent: Sendable {
     public var collection: CollectionName
     public var id: DocumentID
     public var place: ConflictPlace
-    /// Empty for the default rule.
+    /// The resolver; empty for the default rule.
     public var plugin: String
+    /// The version of that resolver; empty for the default rule.
     public var version: String
     public var kind: Kind
     /// The sides of a document that existed on both and that the decision deletes; nil for every other event.

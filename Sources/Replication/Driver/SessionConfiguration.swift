@@ -40,7 +40,9 @@ public struct PassiveConfiguration: Sendable {
     /// Resolves conflicts created by a peer that only pushes; nil to refuse them. A peer that also pulls is refused in any case: it gets our revision
     /// and decides itself, as Couchbase Lite does.
     public var resolver: (any ConflictResolver)?
+    /// Observes the decisions of ``resolver`` without influencing them.
     public var shadow: ShadowResolver?
+    /// Called for each conflict that ``resolver`` decides, once the decision is durable, and when it fails on one in another way than before.
     public var conflictObserver: ConflictObserver = { _ in }
     /// Called when a peer that keeps every branch created conflicts, and there is no resolver for them.
     public var leavesConflicts: @Sendable () -> Void = {}
@@ -209,7 +211,9 @@ public struct PeerRefusals: Sendable, Equatable {
 
 /// Since when a replicator has been behind, in seconds since 1970; kept across connections.
 public struct BehindTimes: Sendable, Equatable {
+    /// Since when the peer has accepted nothing from us; nil while it does.
     public private(set) var push: Int64?
+    /// Since when there has been no room here for the peer's documents; nil while there is.
     public private(set) var room: Int64?
 
     /// - Parameter isInStep: everything there was to do is done; before that, it is unknown whether this connection fares better than the last.
@@ -221,9 +225,14 @@ public struct BehindTimes: Sendable, Equatable {
 
 /// What a session reports to its owner. The closures are called on the event loop and must return immediately.
 public struct SessionObserver: Sendable {
+    /// The session became busy or idle, or has stopped.
     public var activityChanged: @Sendable (ActivityLevel) -> Void
+    /// What happened to documents, in order; several at a time, at the latest when the session becomes idle or ends.
     public var documents: @Sendable ([DocumentEvent]) -> Void
+    /// Active: what does not work has changed; it is given in full.
     public var refusals: @Sendable (PeerRefusals) -> Void
+    /// The session has ended; called once, as the last. If the peer's last acknowledgements have to be recorded, it is called after that, on the
+    /// thread of the store.
     public var ended: @Sendable (SessionEnd) -> Void
     /// The peer is in an older state than before, so both sides are compared from scratch.
     package var remoteWentBack: @Sendable (_ message: String, CollectionName) -> Void = { _, _ in }

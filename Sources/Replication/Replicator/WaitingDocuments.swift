@@ -43,6 +43,9 @@ public final class WaitingDocuments: Sendable {
         self.notesPolicies = notesPolicies
     }
 
+    /// Records what was reported: a document waits if its attempt failed temporarily, and no longer waits once another attempt succeeded or was refused.
+    ///
+    /// - Parameter now: in seconds since 1970.
     public func note(_ events: [DocumentEvent], at now: Int64) {
         state.withLock { state in
             for event in events {

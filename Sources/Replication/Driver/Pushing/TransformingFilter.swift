@@ -22,7 +22,9 @@ public struct TransformingFilter: DocumentFilter {
         self.limits = limits
     }
 
+    /// Both names, as in `filter+transform`; without a filter, only the transform's.
     public var pluginName: String { filter.map { "\($0.pluginName)+\(transform.pluginName)" } ?? transform.pluginName }
+    /// Both versions, as in ``pluginName``: that of the filter, then that of the transform. It changes when either does.
     public var version: String { filter.map { "\($0.version)+\(transform.version)" } ?? transform.version }
     public var changesBodies: Bool { true }
     public func versionChanges() -> AsyncStream<String> { transform.versionChanges() }
