@@ -96,7 +96,7 @@ extension BLIPDialect {
             switch checkpoint {
             case nil: body.append(contentsOf: "null".utf8)
             case .some(nil): body.append(contentsOf: "{}".utf8)
-            case .some(let stored?): body.append(contentsOf: Self.told(stored.body, token: stored.revision))
+            case .some(let stored?): body.append(contentsOf: Self.addingRev(to: stored.body, token: stored.revision))
             }
         }
         body.append(UInt8(ascii: "]"))
@@ -104,7 +104,7 @@ extension BLIPDialect {
     }
 
     /// A checkpoint's body with its token added as `rev`; all other bytes are unchanged.
-    static func told(_ body: [UInt8], token: String) -> [UInt8] {
+    static func addingRev(to body: [UInt8], token: String) -> [UInt8] {
         var body = body
         while let last = body.last, last != UInt8(ascii: "}") { body.removeLast() }
         guard body.popLast() != nil else { return Array("{\"rev\":\"\(token)\"}".utf8) }

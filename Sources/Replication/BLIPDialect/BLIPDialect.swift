@@ -316,7 +316,7 @@ struct BLIPDialect: Dialect, ~Copyable {
         if let delta, let base = document.base {
             message.properties.append(Property.deltaSource, base.text)
             message.body = ByteBuffer(bytes: delta)
-        } else if let body = document.travellingBody {
+        } else if let body = document.wireBody {
             message.body = ByteBuffer(bytes: body)
         } else if document.hasBlobs,
             let body = try? LegacyAttachments.add(

@@ -15,7 +15,7 @@ extension OutgoingDocument {
     /// With the body to send, for a peer that may want blobs listed under `_attachments` as well.
     func withAttachments(whereListed: Bool) -> OutgoingDocument {
         var document = self
-        document.travellingBody = (try? LegacyAttachments.add(to: self.body, generation: self.version.generation, whereListed: whereListed)) ?? self.body
+        document.wireBody = (try? LegacyAttachments.add(to: self.body, generation: self.version.generation, whereListed: whereListed)) ?? self.body
         return document
     }
 

@@ -133,7 +133,7 @@ extension BLIPDialect {
                     message: "the checkpoint has \(body.count) bytes, max_checkpoint_bytes is \(limits.maximumCheckpointBytes)")
             }
             do { _ = try JSONScanner.scanDocument(body) } catch { throw .bad("a checkpoint is a JSON object: \(error)") }
-            guard (try? JSONScanner.scanDocument(Self.told(body, token: ""))) != nil else {
+            guard (try? JSONScanner.scanDocument(Self.addingRev(to: body, token: ""))) != nil else {
                 throw .bad("a checkpoint has no key rev of its own: getCollections tells its token there")
             }
             // LiteCore always sends the property, empty for "none yet".

@@ -84,7 +84,7 @@ extension CouchDialect {
     private struct Decision: Sendable {
         var id: DocumentID
         var winner: RevisionTree.Leaf
-        var given: [RevisionID]
+        var dropped: [RevisionID]
     }
 
     private func decisions(about ids: [DocumentID]) async throws -> [Decision] {
@@ -94,14 +94,14 @@ extension CouchDialect {
         for case (let id, let tree?) in zip(ids, trees) {
             // Not the end of a losing branch: its parent would be taken for an ancestor of the winner, and survive at the peer.
             guard let winner = tree.current else { continue }
-            let given = state.withLock { state in
+            let dropped = state.withLock { state in
                 (state.branches[id]?.leaves ?? [:]).filter { leaf, standing in
                     guard standing == .here || standing == .lost, leaf != winner.revision, !tree.isAncestor(leaf, of: winner.revision) else { return false }
                     // A leaf that is still a branch here will have its turn; a deleted one has already ended.
                     return !tree.isLeaf(leaf) && (winner.isDeleted || leaf < winner.revision)
                 }.keys.sorted()
             }
-            if !given.isEmpty { decisions.append(Decision(id: id, winner: winner, given: given)) }
+            if !dropped.isEmpty { decisions.append(Decision(id: id, winner: winner, dropped: dropped)) }
         }
         return try await theirs(decisions)
     }
@@ -112,10 +112,10 @@ extension CouchDialect {
         guard !decisions.isEmpty else { return [] }
         var question = JSONObject()
         question.members = decisions.map { decision in
-            .init(key: decision.id.text, value: .array((decision.given + [decision.winner.revision]).map { .string($0.text) }))
+            .init(key: decision.id.text, value: .array((decision.dropped + [decision.winner.revision]).map { .string($0.text) }))
         }
         // The answer may contain each of the names, and also every other leaf that exists there.
-        let most = CouchBounds.answerBytes(rows: decisions.count + decisions.reduce(CouchBounds.leaves) { $0 + $1.given.count } / 100)
+        let most = CouchBounds.answerBytes(rows: decisions.count + decisions.reduce(CouchBounds.leaves) { $0 + $1.dropped.count } / 100)
         let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: most))
         if exceedsBounds(came, isOne: decisions.count == 1) {
             // Too many leaves to process.
@@ -128,25 +128,25 @@ extension CouchDialect {
         return decisions.compactMap { decision in
             let missing = Set((answer[decision.id.text]?["missing"]?.asArray ?? []).compactMap(\.asString))
             guard !missing.contains(decision.winner.revision.text) else {
-                give(decision)
+                markLost(decision)
                 return nil
             }
             var decision = decision
-            decision.given.removeAll { missing.contains($0.text) }
-            return decision.given.isEmpty ? nil : decision
+            decision.dropped.removeAll { missing.contains($0.text) }
+            return decision.dropped.isEmpty ? nil : decision
         }
     }
 
     /// Dropped branches need not be fetched any more.
-    private func give(_ decision: Decision) {
-        state.withLock { state in for leaf in decision.given { state.branches[decision.id]?.leaves[leaf] = .lost } }
+    private func markLost(_ decision: Decision) {
+        state.withLock { state in for leaf in decision.dropped { state.branches[decision.id]?.leaves[leaf] = .lost } }
     }
 
     /// The greatest first, several at a time.
     private func endAllLosers(of decision: Decision) async throws {
-        var (part, left) = (decision, decision.given[...])
+        var (part, left) = (decision, decision.dropped[...])
         while !left.isEmpty {
-            part.given = Array(left.suffix(CouchBounds.ended))
+            part.dropped = Array(left.suffix(CouchBounds.ended))
             left = left.dropLast(CouchBounds.ended)
             guard try await endLosers(of: part) else { return }
         }
@@ -154,17 +154,17 @@ extension CouchDialect {
 
     /// - Returns: false if the winner here was ended at the peer, or is not there: then there is nothing to end.
     private func endLosers(of decision: Decision) async throws -> Bool {
-        let (id, winner, given) = (decision.id, decision.winner, decision.given)
-        let open = PercentEncoding.encode(JSONValue.array((given + [winner.revision]).map { .string($0.text) }).text)
+        let (id, winner, dropped) = (decision.id, decision.winner, decision.dropped)
+        let open = PercentEncoding.encode(JSONValue.array((dropped + [winner.revision]).map { .string($0.text) }).text)
         let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
         let answer = try await ask(PeerRequest("GET", path, json: nil))
         if answer.status == 404 { return false }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-        if exceedsBounds(answer, isOne: given.count == 1) {
-            guard given.count > 1 else { return true }
+        if exceedsBounds(answer, isOne: dropped.count == 1) {
+            guard dropped.count > 1 else { return true }
             var half = decision
-            for part in [given[(given.count / 2)...], given[..<(given.count / 2)]] {
-                half.given = Array(part)
+            for part in [dropped[(dropped.count / 2)...], dropped[..<(dropped.count / 2)]] {
+                half.dropped = Array(part)
                 guard try await endLosers(of: half) else { return false }
             }
             return true
@@ -172,10 +172,10 @@ extension CouchDialect {
         var found: [FoundDocument] = []
         try await reading(answer, "GET \(path)") { for case .document(let document) in ($0.asArray ?? []).map({ FoundRevision($0) }) { found.append(document) } }
         // A branch that has grown since is new, not a loser.
-        let losers = found.filter { !$0.isDeleted && given.contains($0.revision) }
+        let losers = found.filter { !$0.isDeleted && dropped.contains($0.revision) }
         let won = found.filter { $0.revision == winner.revision || $0.history.contains(winner.revision) }
         if !won.isEmpty, !won.contains(where: { $0.isDeleted == winner.isDeleted }) { return try await !resumeBranch(losers, insteadOf: winner.revision) }
-        give(decision)
+        markLost(decision)
         guard pushes, !won.isEmpty else { return true }
         for loser in losers { try await end(loser) }
         return true
@@ -187,7 +187,7 @@ extension CouchDialect {
     private func resumeBranch(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws -> Bool {
         guard let document = losers.max(by: { $0.revision < $1.revision }) else { return false }
         let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision)
-        switch try await bring(document, WantedRevision(row: row, ancestors: [], since: "0")) {
+        switch try await fetchAttachments(of: document, WantedRevision(row: row, ancestors: [], since: "0")) {
         case .arrived(var received):
             received.sequence = nil
             received.branches = PeerBranches(isLoser: false, others: Set(losers.map(\.revision)).subtracting([document.revision]), ended: [winner])

@@ -55,7 +55,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         /// Revisions whose attachments have yet to be requested: held ones, and all of them if a filter is asked first. And how many of them are
         /// being processed.
         var held: [HeldFetch] = []
-        var brings = 0
+        var attachmentFetches = 0
         var atHand = AnswersInProgress()
         /// The peer does not support `_bulk_get`.
         var lacksBulkGet = false
@@ -153,7 +153,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
         write()
         fetch()
-        bringNext()
+        fetchNextAttachments()
         return nil
     }
 

@@ -298,7 +298,7 @@ extension CouchDialect {
         tell(events)
         if !gone.isEmpty { try await giveUp(gone) }
         for (document, row) in attached {
-            tell([.pull(slot: 0, try await bring(document, row))])
+            tell([.pull(slot: 0, try await fetchAttachments(of: document, row))])
         }
     }
 
@@ -313,7 +313,7 @@ extension CouchDialect {
     ///
     /// - Returns: the engine's event for its arrival. If the attachments cannot be obtained, the document is held because of them, and others
     ///   continue.
-    func bring(_ document: FoundDocument, _ wanted: WantedRevision) async throws -> PullEvent {
+    func fetchAttachments(of document: FoundDocument, _ wanted: WantedRevision) async throws -> PullEvent {
         do { return arrival(try await withAttachments(document, wanted.ancestors), wanted) } catch {
             let failure = try failure(of: error)
             if failure.isOutOfSpace {

@@ -10,33 +10,33 @@ struct HeldFetch: Sendable {
 
 /// Pull: attachments of documents that are already here are fetched a few documents at a time, alongside new changes.
 extension CouchDialect {
-    func bring(_ fetch: FetchID, _ revision: CheckedRevision) {
+    func fetchAttachments(_ fetch: FetchID, _ revision: CheckedRevision) {
         state.withLock { $0.held.append(HeldFetch(fetch: fetch, revision: revision)) }
-        bringNext()
+        fetchNextAttachments()
     }
 
     /// Starts the next ones, as many as may be in progress.
-    func bringNext() {
+    func fetchNextAttachments() {
         while let next = nextHeld() {
             run { dialect in
-                let (body, bytes) = try await dialect.attachmentsBrought(next.revision)
-                dialect.tell([.pull(slot: 0, .insertion(.attachmentsBrought(next.fetch, body, bytes: bytes)))])
+                let (body, bytes) = try await dialect.fetchedAttachments(next.revision)
+                dialect.tell([.pull(slot: 0, .insertion(.attachmentsFetched(next.fetch, body, bytes: bytes)))])
             } finally: {
-                $0.brings -= 1
+                $0.attachmentFetches -= 1
             }
         }
     }
 
     private func nextHeld() -> HeldFetch? {
         state.withLock { state in
-            guard !state.isOver, state.brings < CouchBounds.fetches, !state.held.isEmpty else { return nil }
-            state.brings += 1
+            guard !state.isOver, state.attachmentFetches < CouchBounds.fetches, !state.held.isEmpty else { return nil }
+            state.attachmentFetches += 1
             return state.held.removeFirst()
         }
     }
 
     /// - Returns: the body with our names for them, and the size of the largest if there is no room for them.
-    private func attachmentsBrought(_ revision: CheckedRevision) async throws -> (Result<[UInt8], ReplicationError>, bytes: Int) {
+    private func fetchedAttachments(_ revision: CheckedRevision) async throws -> (Result<[UInt8], ReplicationError>, bytes: Int) {
         var largest = 0
         do {
             // Its values are released while the attachments are fetched, which may take long.

@@ -27,7 +27,7 @@ struct DeltaDriver {
 
     /// Sends a revision, as a delta if that is shorter.
     func send(_ document: OutgoingDocument, _ link: CollectionLink) {
-        guard session.dialect.sendsDeltas(link.slot), !document.travelsWhole, document.base != nil, !document.isDeleted, document.visibility == .visible,
+        guard session.dialect.sendsDeltas(link.slot), !document.sendsFullBody, document.base != nil, !document.isDeleted, document.visibility == .visible,
             document.body.count >= session.limits.minimumDeltaBytes
         else { return sendWhole(document, link) }
         link.deltas.requested += 1
@@ -43,7 +43,7 @@ struct DeltaDriver {
     private func sendWhole(_ document: OutgoingDocument, _ link: CollectionLink) { put(document, nil, link) }
 
     private func put(_ document: OutgoingDocument, _ delta: [UInt8]?, _ link: CollectionLink) {
-        session.blobs.files.lent.lend(document.blobs, InFlightRevision(slot: link.slot, generation: link.generation, id: document.id))
+        session.blobs.files.inFlight.add(document.blobs, InFlightRevision(slot: link.slot, generation: link.generation, id: document.id))
         if document.visibility == .visible, !document.isDeleted, remembersExchanged(link) { link.exchanged.add(document.id, document.version) }
         guard document.hasBlobs, delta == nil, session.couch == nil, document.body.count > DriverBounds.smallBodyBytes else {
             return session.outgoing.append(.init(slot: link.slot, generation: link.generation, document: document, delta: delta))
@@ -150,7 +150,7 @@ struct DeltaDriver {
             return false
         }
         link.deltas.refused += 1
-        (document.travelsWhole, document.currency) = (true, .overtakenByPeer)
+        (document.sendsFullBody, document.currency) = (true, .overtakenByPeer)
         session.outgoingChecks.send(document, link)
         return true
     }

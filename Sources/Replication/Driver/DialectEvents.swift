@@ -15,8 +15,8 @@ struct DialectEvents {
             if session.links[slot].push != nil { session.tell(session.links[slot], push: event) }
         case .revisionAnswered(let trip, let error, let taking):
             session.owed.answered()
-            let fault = session.blobs.files.lent.fault(trip)
-            session.blobs.files.lent.reclaim(trip)
+            let fault = session.blobs.files.inFlight.fault(trip)
+            session.blobs.files.inFlight.remove(trip)
             // An answer to a revision sent under an earlier subscription does not concern this one.
             guard trip.slot < session.links.count, session.links[trip.slot].push != nil, session.links[trip.slot].generation == trip.generation else { return }
             if session.deltas.resendWholeIfRefused(trip.id, error, session.links[trip.slot]) { return }

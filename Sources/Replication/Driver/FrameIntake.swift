@@ -12,7 +12,7 @@ final class FrameIntake {
     /// How much work this turn may do.
     var bound = Int.max
     /// A turn for the rest is already scheduled.
-    var goesOn = false
+    var hasScheduledTurn = false
     /// Memory held by others has to be released first.
     private var waitsForRoom = false
     /// How often the check for memory has failed in a row.
@@ -104,9 +104,9 @@ final class FrameIntake {
     /// The rest gets its turn after those of the other connections on the event loop.
     func receiveLater() {
         work = 0
-        guard !isEmpty, !isPaused, !goesOn else { return }
-        goesOn = true
-        session.owner?.afterOtherConnections { $0.intake.goesOn = false }
+        guard !isEmpty, !isPaused, !hasScheduledTurn else { return }
+        hasScheduledTurn = true
+        session.owner?.afterOtherConnections { $0.intake.hasScheduledTurn = false }
     }
 
     /// Nothing more is processed.

@@ -39,8 +39,8 @@ final class SessionDriver {
     private var isHandling = false
     /// The session ends because the peer saves no checkpoint, and has saved none on this connection.
     var savedNoCheckpoint = false
-    /// Set-up work and answers to the peer's own questions: what keeps the session busy apart from its links.
-    var errands = 0
+    /// Number of pending pieces of set-up work, such as for what the peer subscribes to: what keeps the session busy apart from its links.
+    var pendingSetUp = 0
 
     /// The phase of the session. A passive one serves requests from the start, and is never `running`.
     enum Life { case opening, running, ended }
@@ -320,7 +320,7 @@ final class SessionDriver {
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void = { $0.fail($1) }
     ) {
         guard let owner else { return }
-        database.read(body) { result in owner.goOn(result, then, failed) }
+        database.read(body) { result in owner.deliver(result, then, failed) }
     }
 
     /// Writes, and continues on the session once the write is durable.
@@ -330,7 +330,7 @@ final class SessionDriver {
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void = { $0.fail($1) }
     ) {
         guard let owner else { return }
-        database.write(body) { [share = accounts.share] result in withExtendedLifetime(share) { owner.goOn(result, then, failed) } }
+        database.write(body) { [share = accounts.share] result in withExtendedLifetime(share) { owner.deliver(result, then, failed) } }
     }
 
     /// Asks a policy, or the pool, and continues on the session.
@@ -360,7 +360,7 @@ extension ReplicationSession {
     }
 
     /// Continues with the result of work done elsewhere.
-    nonisolated func goOn<T: Sendable>(
+    nonisolated func deliver<T: Sendable>(
         _ result: Result<T, any Error>, _ then: @escaping @Sendable (SessionDriver, T) -> Void,
         _ failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {

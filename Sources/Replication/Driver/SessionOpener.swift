@@ -81,7 +81,7 @@ struct SessionOpener {
 
     func open(_ active: ActiveConfiguration) {
         guard let owner = session.owner else { return }
-        session.errands += 1
+        session.pendingSetUp += 1
         let opening = SessionOpening(active: active, database: session.database) { opening in owner.ask(opening) }
         session.ask { () async -> Result<SessionOpening.Found?, any Error> in
             do { return .success(try await opening.find()) } catch { return .failure(error) }
@@ -90,7 +90,7 @@ struct SessionOpener {
             case .success(let found): if let found { session.opener.begin(found, active) }
             case .failure(let error): session.fail(error)
             }
-            session.errands -= 1
+            session.pendingSetUp -= 1
         }
     }
 

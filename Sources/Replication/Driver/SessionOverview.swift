@@ -97,7 +97,7 @@ final class SessionOverview {
     }
 
     var isBusy: Bool {
-        session.errands > 0 || !session.intake.isEmpty || busyLinks > 0 || !session.blobs.machine.isIdle || session.dialect.hasPendingOutput || !session.questions.waiting.isEmpty
+        session.pendingSetUp > 0 || !session.intake.isEmpty || busyLinks > 0 || !session.blobs.machine.isIdle || session.dialect.hasPendingOutput || !session.questions.waiting.isEmpty
             || session.life == .running && session.links.contains { $0.checkpoint.map { !$0.isSaved($0.saved) } ?? false }
     }
 

@@ -25,7 +25,7 @@ extension InsertionMachine {
         if batches.wait(revision) { return true }
         guard needsBlobs(revision) else { return false }
         if revision.attachments != nil {
-            actions.append(.bringAttachments(batches.fetch(revision), revision))
+            actions.append(.fetchAttachments(batches.fetch(revision), revision))
         } else {
             actions.append(.fetchBlobs(batches.fetch(revision), revision))
         }

@@ -8,8 +8,8 @@ enum InsertionEvent: Sendable {
     case checked(BatchID, [CheckOutcome])
     /// Answers ``PullAction/fetchBlobs(_:_:)``; nil: all blobs are here.
     case blobsFetched(FetchID, ReplicationError?)
-    /// Answers ``PullAction/bringAttachments(_:_:)``: the body with our digests of the attachments. `bytes`: size of the largest attachment.
-    case attachmentsBrought(FetchID, Result<[UInt8], ReplicationError>, bytes: Int = 0)
+    /// Answers ``PullAction/fetchAttachments(_:_:)``: the body with our digests of the attachments. `bytes`: size of the largest attachment.
+    case attachmentsFetched(FetchID, Result<[UInt8], ReplicationError>, bytes: Int = 0)
     /// Answers ``PullAction/judge(_:_:)``: one verdict for each.
     case judged(BatchID, [FilterVerdict], plugin: String, version: String)
     /// Answers ``PullAction/keep(_:_:)``: the revisions that were kept back are durably on the list.
@@ -89,8 +89,8 @@ struct InsertionMachine {
         switch event {
         case .checked(let batch, let outcomes): acceptChecked(outcomes, batch, &ended, &actions)
         case .blobsFetched(let fetch, let error): acceptBlobs(fetch, error, &ended, &actions)
-        case .attachmentsBrought(let fetch, .failure(let error), let bytes): acceptBlobs(fetch, error, missing: bytes, &ended, &actions)
-        case .attachmentsBrought(let fetch, .success(let body), _): acceptAttachments(fetch, whole: body, &ended, &actions)
+        case .attachmentsFetched(let fetch, .failure(let error), let bytes): acceptBlobs(fetch, error, missing: bytes, &ended, &actions)
+        case .attachmentsFetched(let fetch, .success(let body), _): acceptAttachments(fetch, whole: body, &ended, &actions)
         case .judged(let batch, let verdicts, let plugin, let version): acceptVerdicts(verdicts, plugin, version, batch, &ended, &actions)
         case .kept(let batch): acceptKept(batch, &ended, &actions)
         case .assigned(let batch, let judgements): acceptJudgements(judgements, batch, &ended, &actions)

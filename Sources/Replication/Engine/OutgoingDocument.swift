@@ -56,9 +56,9 @@ struct OutgoingFields: Sendable {
     /// A revision that the peer says it holds or is known to hold: the driver may send a delta from it.
     var base: Version?
     /// The peer could not apply a delta of it, so the whole body is sent.
-    var travelsWhole = false
+    var sendsFullBody = false
     /// Its body with blobs named as the peer expects them, if that was prepared in advance.
-    var travellingBody: [UInt8]?
+    var wireBody: [UInt8]?
     /// What the peer is told of the document; for everything but `visible`, the body says no more than that the document is gone.
     var visibility = ChannelVisibility.visible
     /// The change of access that the row belongs to.
@@ -136,7 +136,7 @@ extension OutgoingDocument {
     /// A tombstone that says no more than that the document is deleted.
     func withoutBody() -> OutgoingDocument {
         var document = self
-        (document.body, document.blobs, document.travellingBody, document.bytesLeftOut) = ([], [], nil, 0)
+        (document.body, document.blobs, document.wireBody, document.bytesLeftOut) = ([], [], nil, 0)
         return document
     }
 

@@ -93,7 +93,7 @@ enum PullAction: Sendable {
     case check(BatchID, [ReceivedRevision])
     case fetchBlobs(FetchID, CheckedRevision)
     /// Fetches the attachments of a revision whose body names them as the peer does.
-    case bringAttachments(FetchID, CheckedRevision)
+    case fetchAttachments(FetchID, CheckedRevision)
     /// The revisions with these fetches are refused; those in `staying` are stored, will come again soon, or are held here.
     case releaseBlobs([FetchID], staying: [FetchID])
     /// Asks the filter; an answer that the version in force has already given, see ``CheckedFields/answer``, counts as its verdict.

@@ -256,7 +256,7 @@ struct PushLedger {
     /// Part of the trip is over; the document is read and judged again for the rest of it.
     ///
     /// - Parameter wasForbidden: the peer refused it, perhaps temporarily. A newer change of the document starts without this mark.
-    mutating func goOn(_ id: DocumentID, peerVersion: Version? = nil, wasForbidden: Bool = false) {
+    mutating func readAgainForRest(_ id: DocumentID, peerVersion: Version? = nil, wasForbidden: Bool = false) {
         guard let entry = remove(id) else { return }
         counts.completed += 1
         let latest = entry.successor ?? entry.sequence

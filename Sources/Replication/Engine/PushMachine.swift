@@ -319,7 +319,7 @@ struct PushMachine {
                 if settings.style == .announce, document.isDeleted { fetchedDeletions.add(id) }
                 ledger.want(document)
             case .has: peerHas(document, &actions)
-            case .declined where document.isEndOfBranch: ledger.goOn(id, peerVersion: document.version)
+            case .declined where document.isEndOfBranch: ledger.readAgainForRest(id, peerVersion: document.version)
             case .declined:
                 if settings.style == .announce { declinedDocuments.note(document, .declined) }
                 ledger.finish(id)
@@ -345,7 +345,7 @@ struct PushMachine {
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { pullerHas(document) }
         if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
         if document.isEndOfBranch {
-            ledger.goOn(document.id, peerVersion: document.version)
+            ledger.readAgainForRest(document.id, peerVersion: document.version)
         } else {
             ledger.finish(document.id, peerVersion: document.version)
         }

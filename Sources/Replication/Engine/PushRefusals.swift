@@ -35,12 +35,12 @@ extension PushMachine {
             // The peer's own business: it knows what it refused, and its checkpoint reflects it. The operator may want to know.
             if !error.isTransient { report(document, error, &actions) }
             declinedDocuments.note(document, .refused(error))
-            if document.isEndOfBranch { return ledger.goOn(id, peerVersion: document.version) }
+            if document.isEndOfBranch { return ledger.readAgainForRest(id, peerVersion: document.version) }
             ledger.finish(id)
         } else if error.isConflict {
             lose(document, to: nil, &actions)
         } else if error.isForbidden, !document.wasForbidden {
-            ledger.goOn(id, wasForbidden: true)
+            ledger.readAgainForRest(id, wasForbidden: true)
         } else {
             fail(document, error, isFinal: !error.isTransient, &actions)
         }

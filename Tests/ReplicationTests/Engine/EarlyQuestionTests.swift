@@ -141,7 +141,7 @@ import Testing
         #expect(pull.last.map(\.words) == ["judge a@1-a"])
         #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["bring a@1-a"])
         let whole = "{\"_attachments\":{\"x\":{\"digest\":\"\(digest(1).text)\",\"length\":1,\"stub\":true}}}"
-        #expect(pull.on(.attachmentsBrought(pull.fetch, .success(Array(whole.utf8)))) == ["fetch a@1-a"])
+        #expect(pull.on(.attachmentsFetched(pull.fetch, .success(Array(whole.utf8)))) == ["fetch a@1-a"])
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge a@1-a"])
         #expect(pull.atHand.first?.answer?.wasJudgedBy("f", "1") == true)
         #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["store a@1-a"])
@@ -159,7 +159,7 @@ import Testing
         var pull = PullRun.batch([due], filter: true)
         pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1"))
         let full = ReplicationError(store: StoreError.diskFull(path: "db", detail: "the quota is reached"))
-        #expect(pull.on(.attachmentsBrought(pull.fetch, .failure(full), bytes: 5_000)).contains("look for room for 5002"))
+        #expect(pull.on(.attachmentsFetched(pull.fetch, .failure(full), bytes: 5_000)).contains("look for room for 5002"))
         #expect(pull.machine.isDrained && pull.through == nil)
     }
 

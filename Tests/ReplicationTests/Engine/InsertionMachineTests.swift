@@ -110,7 +110,7 @@ import Testing
         pull.on(.started)
         #expect(pull.on(.heldRead(HeldRevisions.Page(revisions: [due], isAny: true))).contains("bring a@1-a"))
         let body = "{\"_attachments\":{\"x\":{\"digest\":\"\(digest(1).text)\",\"length\":1,\"stub\":true}}}"
-        #expect(pull.on(.attachmentsBrought(pull.fetch, .success(Array(body.utf8)))) == ["fetch a@1-a"])
+        #expect(pull.on(.attachmentsFetched(pull.fetch, .success(Array(body.utf8)))) == ["fetch a@1-a"])
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["store a@1-a"])
         pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0 && pull.counts.pulled == 1)

@@ -99,7 +99,7 @@ struct PullRun {
 
     var fetch: FetchID {
         for case .fetchBlobs(let fetch, _) in last { return fetch }
-        for case .bringAttachments(let fetch, _) in last { return fetch }
+        for case .fetchAttachments(let fetch, _) in last { return fetch }
         return FetchID(number: -1)
     }
 
@@ -120,7 +120,7 @@ extension PullAction {
         case .refuseList(_, let error): "refuse \(error.code)"
         case .check(_, let revisions): "check \(revisions.map { "\($0.id)@\($0.revision)" }.joined(separator: " "))"
         case .fetchBlobs(_, let revision): "fetch \([revision].names)"
-        case .bringAttachments(_, let revision): "bring \([revision].names)"
+        case .fetchAttachments(_, let revision): "bring \([revision].names)"
         case .releaseBlobs: "release blobs"
         case .judge(_, let revisions): "judge \(revisions.names)"
         case .keep(_, let held): "keep \(held.map(\.revision).names)"

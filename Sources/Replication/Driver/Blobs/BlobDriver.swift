@@ -7,9 +7,9 @@ final class BlobDriver {
     private unowned let session: SessionDriver
     var machine: BlobMachine
     var files: BlobFiles
-    private var brought = BroughtBlobs()
+    private var received = ReceivedBlobs()
     /// Memory held by the blob names of revisions on their way, in bytes.
-    var namedBytes: Int { brought.bytes }
+    var namedBytes: Int { received.bytes }
 
     init(_ session: SessionDriver) {
         self.session = session
@@ -19,7 +19,7 @@ final class BlobDriver {
     func perform(_ action: BlobAction) {
         switch action {
         case .look(let transfer):
-            work { [arrived = brought.arrived] in $0.contains(transfer.digest, arrived: arrived) } then: {
+            work { [arrived = received.arrived] in $0.contains(transfer.digest, arrived: arrived) } then: {
                 $0.blobs.settleUnnamed(transfer.digest)
                 $0.tell(blobs: .looked(transfer, isHere: $1))
             } failed: { $0.blobs.failTransfer(transfer, $1) }
@@ -33,8 +33,8 @@ final class BlobDriver {
                 session.log(error)
                 session.tell(blobs: .proofChecked(transfer, .unknown))
             }
-            work { try ProofInTheMaking(transfer.digest, nonce: nonce, $0) } then: { session, making in
-                session.proofs.advance(making) { $0.tell(blobs: .proofChecked(transfer, $1 == proof ? .right : .wrong)) } failed: { failed($0, $1) }
+            work { try PendingProof(transfer.digest, nonce: nonce, $0) } then: { session, pending in
+                session.proofs.advance(pending) { $0.tell(blobs: .proofChecked(transfer, $1 == proof ? .right : .wrong)) } failed: { failed($0, $1) }
             } failed: { failed($0, $1) }
         case .begin(let transfer, let resumes):
             files.nonces[transfer] = nil
@@ -61,7 +61,7 @@ final class BlobDriver {
         case .install(let transfer):
             session.dialect.forget(transfer)
             guard let written = endWriting(transfer) else { return }
-            work { [arrived = brought.arrived] _ in try written.writer.finish(expecting: transfer.digest, arrived: arrived) } then: { session, _ in
+            work { [arrived = received.arrived] _ in try written.writer.finish(expecting: transfer.digest, arrived: arrived) } then: { session, _ in
                 session.blobs.settleUnnamed(transfer.digest)
                 session.tell(blobs: .installed(transfer))
             } failed: { session, error in
@@ -131,8 +131,8 @@ final class BlobDriver {
         }
         files.end()
         // The next connection can use the complete ones, too.
-        brought.arrived.close()
-        session.database.blobs.leave(brought.arrived)
+        received.arrived.close()
+        session.database.blobs.leave(received.arrived)
     }
 
     private func failTransfer(_ transfer: BlobTransfer, _ error: any Error) {
@@ -157,7 +157,7 @@ final class BlobDriver {
     func need(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
         let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.ownBlobs)
         let limit = session.limits.knownBlobBytes
-        brought.name(blobs, waiter)
+        received.name(blobs, waiter)
         if revision.hasShownBlobs { return session.tell(blobs: .needed(waiter, id, blobs, known: .all)) }
         if let source = session.isPassive ? nil : link.source {
             let wanted = blobs.map(\.digest)
@@ -185,13 +185,13 @@ final class BlobDriver {
     ///   - staying: stored, or expected again soon: their blobs are kept, at least for the grace period.
     func release(_ refused: [FetchID], staying: [FetchID], _ link: CollectionLink) {
         func waiters(_ fetches: [FetchID]) -> [BlobWaiter] { fetches.map { BlobWaiter(slot: link.slot, fetch: $0) } }
-        if let arrived = brought.end(waiters(staying)) { session.database.blobs.leave(arrived) }
-        if let arrived = brought.end(waiters(refused)) { settle(arrived) }
+        if let arrived = received.end(waiters(staying)) { session.database.blobs.leave(arrived) }
+        if let arrived = received.end(waiters(refused)) { settle(arrived) }
     }
 
     /// Handles a blob that arrived, or was found, after the revision that needed it had ended because another of its blobs could not be obtained.
     private func settleUnnamed(_ digest: BlobDigest) {
-        if !brought.isNamed(digest), let arrived = brought.arrived.take([digest]) { settle(arrived) }
+        if !received.isNamed(digest), let arrived = received.arrived.take([digest]) { settle(arrived) }
     }
 
     private func settle(_ arrived: ArrivedBlobs) {
@@ -207,6 +207,6 @@ final class BlobDriver {
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {
         guard let owner = session.owner else { return }
-        session.database.blobs.perform(body) { result in owner.goOn(result, then, failed) }
+        session.database.blobs.perform(body) { result in owner.deliver(result, then, failed) }
     }
 }

@@ -33,7 +33,7 @@ struct BlobFiles {
     var served: [AnswerHandle: Served] = [:]
     /// The nonces given to the peer for its proofs.
     var nonces: [BlobTransfer: [UInt8]] = [:]
-    var lent = LentBlobs()
+    var inFlight = InFlightBlobs()
     /// Proofs that the peer requested from us.
     var proofs: BlobProofs
 

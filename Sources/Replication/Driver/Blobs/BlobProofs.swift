@@ -26,7 +26,7 @@ struct BlobProofs {
 /// An unfinished proof of possession of a blob: the digest over the nonce's length, the nonce and the blob.
 ///
 /// Unchecked: `hasher` and `offset` are accessed only while `lock` is held. (A hasher is not Sendable, so it cannot be stored in the Mutex.)
-final class ProofInTheMaking: @unchecked Sendable {
+final class PendingProof: @unchecked Sendable {
     private let reader: BlobReader
     private let digest: BlobDigest
     private let lock = Mutex(())

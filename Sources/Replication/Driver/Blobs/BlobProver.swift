@@ -10,16 +10,16 @@ struct BlobProver {
         let (handle, digest) = (request.handle, request.digest)
         let question = BlobProofs.Question(digest: digest, nonce: nonce)
         if let proof = session.blobs.files.proofs.known(question) { return giveProof(proof, handle) }
-        session.blobs.work { try ProofInTheMaking(digest, nonce: nonce, $0) } then: { session, making in
+        session.blobs.work { try PendingProof(digest, nonce: nonce, $0) } then: { session, pending in
             let (accounts, account) = session.proofs.proofAccount
-            guard accounts.charge(digest, bytes: making.size, to: account, at: session.environment.time.monotonicNanoseconds()) else {
+            guard accounts.charge(digest, bytes: pending.size, to: account, at: session.environment.time.monotonicNanoseconds()) else {
                 let limits = session.limits
                 session.dialect.refuse(handle, .notNow(
                     "more proofs of one blob were asked for than proof_bytes (\(limits.proofBytes)) and "
                         + "proof_bytes_per_second (\(limits.proofBytesPerSecond)) allow"))
                 return session.tell(blobs: .served(handle))
             }
-            session.proofs.advance(making) { session, proof in
+            session.proofs.advance(pending) { session, proof in
                 session.blobs.files.proofs.learn(question, proof)
                 session.proofs.giveProof(proof, handle)
             } failed: { refuse($0, $1) }
@@ -42,13 +42,13 @@ struct BlobProver {
     /// Computes a proof piece by piece, each piece a separate job, so that other connections' blobs make progress in between. It is abandoned when
     /// this connection or the database ends.
     func advance(
-        _ making: ProofInTheMaking, then: @escaping @Sendable (SessionDriver, BlobDigest) -> Void,
+        _ pending: PendingProof, then: @escaping @Sendable (SessionDriver, BlobDigest) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {
         guard !session.hasEnded else { return }
         let count = session.limits.proofPieceBytes
-        session.blobs.work { _ in try making.advance(bytes: count) } then: { session, proof in
-            if let proof { then(session, proof) } else { session.proofs.advance(making, then: then, failed: failed) }
+        session.blobs.work { _ in try pending.advance(bytes: count) } then: { session, proof in
+            if let proof { then(session, proof) } else { session.proofs.advance(pending, then: then, failed: failed) }
         } failed: { failed($0, $1) }
     }
 }

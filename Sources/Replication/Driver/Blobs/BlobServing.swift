@@ -9,14 +9,14 @@ struct BlobServing {
     let session: SessionDriver
 
     /// Sends a blob, or the proof that it is here, to a peer that is allowed to have it:
-    /// - a blob of a revision that is in flight to the peer, see ``LentBlobs``;
+    /// - a blob of a revision that is in flight to the peer, see ``InFlightBlobs``;
     /// - on a listener, also a blob named by the current revision of the document for which the peer asks, if the peer may see that revision now. So
     ///   a replicator that had to defer a revision gets its blobs later, on another connection.
     ///
     /// Anything else is refused in the same way, whether it is here or not. A remote that we replicate with gets only the first kind: a revision that
     /// it makes us store, naming a blob that we hold, must not give it that blob.
     func serve(_ request: BlobRequest) {
-        if session.blobs.files.lent.contains(request.digest) { return give(request) }
+        if session.blobs.files.inFlight.contains(request.digest) { return give(request) }
         guard session.isPassive, let document = request.document else { return refuse(request) }
         let digest = request.digest
         session.service.view(session.links[request.slot]) { session, view in
@@ -71,7 +71,7 @@ struct BlobServing {
         // A peer that asks for an offset beyond the end has something else.
         let offset = request.offset <= reader.size ? request.offset : 0
         guard session.dialect.beginBlob(handle, compresses: request.compresses, offset: offset) else { return session.tell(blobs: .served(handle)) }
-        session.blobs.files.lent.given(digest)
+        session.blobs.files.inFlight.given(digest)
         if offset > 0 { session.observer.blobResumed(digest, offset) }
         var underWay = BlobUnderWay(.push, request.document, digest.text, size: reader.size)
         underWay.bytes = offset
@@ -79,7 +79,7 @@ struct BlobServing {
     }
 
     private func refuse(_ handle: AnswerHandle, _ digest: BlobDigest, _ error: any Error) {
-        if let fault = ReplicationError(ownBlob: error) { session.blobs.files.lent.note(digest, fault) }
+        if let fault = ReplicationError(ownBlob: error) { session.blobs.files.inFlight.note(digest, fault) }
         switch error as? StoreError {
         case .blobMissing?: session.dialect.refuse(handle, .missing("no such blob: \(digest)"))
         // Refused like a missing blob: the document waits at the peer, and nothing else does. Locally, the store has already logged the error, naming

@@ -117,17 +117,17 @@ struct PassiveService {
         let (slot, generation, collection) = (link.slot, link.generation, link.collection)
         let (start, isContinuous) = (position, subscription.isContinuous)
         let begin: @Sendable (SessionDriver, FeedPosition) -> Void = { session, position in
-            session.errands -= 1
+            session.pendingSetUp -= 1
             guard session.links[slot].generation == generation else { return }
             session.dialect.acknowledge(handle)
             session.opener.startPush(session.links[slot], .announce, from: position, isContinuous: isContinuous)
         }
         let failed: @Sendable (SessionDriver, any Error) -> Void = { session, error in
-            session.errands -= 1
+            session.pendingSetUp -= 1
             session.log(error)
             session.dialect.refuse(handle, .busy)
         }
-        session.errands += 1
+        session.pendingSetUp += 1
         let wantsFuture = subscription.wantsFuture
         let findStart: @Sendable (SessionDriver) -> Void = { session in
             guard wantsFuture else { return begin(session, start) }
@@ -145,7 +145,7 @@ struct PassiveService {
         link.subscribedBytes = 0
         link.source.documentIDs = Optional.none
         link.source.channels?.ids = Optional.none
-        session.blobs.files.lent.reclaim(slot: link.slot)
+        session.blobs.files.inFlight.remove(slot: link.slot)
     }
 
     /// Records the channels that the authenticator reported for the peer, once per collection, before anything is asked about them.

@@ -112,12 +112,12 @@ struct AccessRemovals {
         guard link.mayHaveOrphans, let remote = link.remote else { return }
         let collection = link.collection
         // A one-shot replication does not end before that is recorded.
-        session.errands += 1
+        session.pendingSetUp += 1
         session.write { transaction in
             var ended: [DocumentID] = []
             for id in ids where try transaction.exclusion(collection, remote: remote, direction: .access, id: id) != nil { ended.append(id) }
             try transaction.unexclude(collection, remote: remote, direction: .access, ids: ended)
-        } then: { session, _ in session.errands -= 1 }
+        } then: { session, _ in session.pendingSetUp -= 1 }
     }
 
     /// Looks for orphans of earlier runs, and retries removals on which the pull filter failed, unless the same version is still in force. It takes
@@ -126,7 +126,7 @@ struct AccessRemovals {
         guard let remote = link.remote else { return }
         let (slot, collection, limit) = (link.slot, link.collection, session.limits.insertionBatch)
         let current = link.pullFilter?.version
-        session.errands += 1
+        session.pendingSetUp += 1
         session.read { transaction in
             var (count, after) = (0, reviewed)
             var due: [Removal] = []
@@ -141,7 +141,7 @@ struct AccessRemovals {
                 after = last.id
             }
         } then: { (session, found: (count: Int, due: [Removal], reviewed: DocumentID?)) in
-            session.errands -= 1
+            session.pendingSetUp -= 1
             let link = session.links[slot]
             link.orphansReviewed = found.reviewed
             if found.count > 0 { link.mayHaveOrphans = true }

@@ -55,10 +55,10 @@ struct PullActions {
             }
         case .fetchBlobs(let fetch, let revision):
             session.blobs.need(fetch, revision, link)
-        case .bringAttachments(let fetch, let revision):
-            if let couch = session.couch { return couch.bring(fetch, revision) }
+        case .fetchAttachments(let fetch, let revision):
+            if let couch = session.couch { return couch.fetchAttachments(fetch, revision) }
             let error = ReplicationError(domain: .http, code: 404, message: "the attachments of document \(revision.id) are available over CouchDB's protocol only")
-            session.tell(link, pull: .insertion(.attachmentsBrought(fetch, .failure(error))))
+            session.tell(link, pull: .insertion(.attachmentsFetched(fetch, .failure(error))))
         case .releaseBlobs(let refused, let staying): session.blobs.release(refused, staying: staying, link)
         case .judge(let batch, let revisions): judge(batch, revisions, link)
         case .keep(let batch, let held):

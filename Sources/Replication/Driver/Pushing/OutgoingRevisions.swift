@@ -10,7 +10,7 @@ struct OutgoingRevisions {
         var delta: [UInt8]?
 
         /// Size beyond what the push holds, in bytes.
-        var bytes: Int { (delta?.count ?? 0) + (document.travellingBody?.count ?? 0) }
+        var bytes: Int { (delta?.count ?? 0) + (document.wireBody?.count ?? 0) }
     }
 
     private var waiting: [Revision?] = []

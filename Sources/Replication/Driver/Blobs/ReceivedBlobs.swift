@@ -3,7 +3,7 @@ import DocumentStore
 
 /// Blobs that arrived on a connection, for as long as revisions that name them are on their way into the store. When the last of these is refused,
 /// the blob is deleted, unless something stored names it or other connections use it.
-struct BroughtBlobs {
+struct ReceivedBlobs {
     let arrived = ArrivedBlobs()
     private var named: [BlobWaiter: [BlobDigest]] = [:]
     /// How many revisions on their way name each blob.

@@ -6,21 +6,21 @@ import Interfaces
 ///
 /// Access was decided when the revision was sent, and the revision's body is in flight as well. The table is bounded by the revisions in flight,
 /// whose number and size are bounded.
-struct LentBlobs {
+struct InFlightBlobs {
     private var byInFlightRevision: [InFlightRevision: [BlobDigest]] = [:]
     private var trips: [BlobDigest: Int] = [:]
     /// Errors here for the blobs that the peer requested and did not get.
     private var faults: [BlobDigest: ReplicationError] = [:]
 
-    mutating func lend(_ blobs: [BlobDigest], _ trip: InFlightRevision) {
-        reclaim(trip)
+    mutating func add(_ blobs: [BlobDigest], _ trip: InFlightRevision) {
+        remove(trip)
         if blobs.isEmpty { return }
         byInFlightRevision[trip] = blobs
         for digest in blobs { trips[digest, default: 0] += 1 }
     }
 
     /// The peer has answered the revision.
-    mutating func reclaim(_ trip: InFlightRevision) {
+    mutating func remove(_ trip: InFlightRevision) {
         guard !byInFlightRevision.isEmpty, let blobs = byInFlightRevision.removeValue(forKey: trip) else { return }
         for digest in blobs {
             guard let count = trips[digest] else { continue }
@@ -30,8 +30,8 @@ struct LentBlobs {
     }
 
     /// A push has ended: blobs that the peer still wants from it have to be requested for the document.
-    mutating func reclaim(slot: Int) {
-        for trip in byInFlightRevision.keys where trip.slot == slot { reclaim(trip) }
+    mutating func remove(slot: Int) {
+        for trip in byInFlightRevision.keys where trip.slot == slot { remove(trip) }
     }
 
     func contains(_ digest: BlobDigest) -> Bool { trips[digest] != nil }
