@@ -14,8 +14,8 @@ struct BLIPDialect: Dialect, ~Copyable {
     enum Pending {
         /// Whether collections were requested by name.
         case opening(Opening, byName: Bool)
-        case proposals(slot: Int, ListID, rows: Int)
-        case changes(slot: Int, ListID, rows: Int)
+        case proposals(slot: Int, ChangeListID, rows: Int)
+        case changes(slot: Int, ChangeListID, rows: Int)
         case revision(InFlightRevision)
         /// Whether the peer should select documents in a continuous pull.
         case subscription(picks: Bool)
@@ -201,7 +201,7 @@ struct BLIPDialect: Dialect, ~Copyable {
         case .changes(let slot, let list, let rows):
             if let error = reply.error {
                 events.append(.warn("the peer refused a list of changes: \(error)"))
-                return events.append(.push(slot: slot, .listRefused(list, ReplicationError(reply: error, to: Profile.changes))))
+                return events.append(.push(slot: slot, .changeListRefused(list, ReplicationError(reply: error, to: Profile.changes))))
             }
             note(slot, reply.properties)
             let (body, naming) = (reply.body, naming)
@@ -271,7 +271,7 @@ struct BLIPDialect: Dialect, ~Copyable {
         if let token = blip.send(request), let waiting { pending[token] = waiting }
     }
 
-    mutating func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {
+    mutating func offer(_ slot: Int, _ list: ChangeListID, _ documents: [OutgoingDocument]) {
         let style = slots[slot].style
         var writer = RowWriter(capacity: documents.count * 128)
         for document in documents {

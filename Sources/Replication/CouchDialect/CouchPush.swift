@@ -5,7 +5,7 @@ import NIOCore
 
 /// Push: offers become `_revs_diff` requests, wanted documents are sent with `_bulk_docs`.
 extension CouchDialect {
-    func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {
+    func offer(_ slot: Int, _ list: ChangeListID, _ documents: [OutgoingDocument]) {
         run { dialect in
             let missing: JSONObject
             do { missing = try await dialect.missing(documents) } catch let error as ReplicationError where error.forbidsWriting {

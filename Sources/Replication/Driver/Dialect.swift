@@ -62,7 +62,7 @@ protocol Dialect: ~Copyable {
     mutating func maximumHistory(_ slot: Int) -> Int
     mutating func sendsDeltas(_ slot: Int) -> Bool
     mutating func knowsBlobs(_ slot: Int) -> Bool
-    mutating func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument])
+    mutating func offer(_ slot: Int, _ list: ChangeListID, _ documents: [OutgoingDocument])
     mutating func send(_ slot: Int, _ document: OutgoingDocument, delta: [UInt8]?)
     mutating func answer(_ handle: AnswerHandle?, changes: [ChangeAnswer])
     mutating func settle(_ handle: AnswerHandle, _ settlement: Settlement)

@@ -72,7 +72,7 @@ struct RemovalWatch {
         case .offered, .sent: true
         // Its turn comes once the peer has answered about others.
         case .ready, .wanted: answers == beginning.answers
-        case .judging, .listing, .comparing, .due, .reading, .deferred, .awaitingPull: false
+        case .judging, .excluding, .comparing, .due, .reading, .deferred, .awaitingPull: false
         }
     }
 
@@ -81,7 +81,7 @@ struct RemovalWatch {
         switch phase {
         case .offered: "which has an edit that it was offered"
         case .sent: "which has an edit that it was sent"
-        case .judging, .listing, .ready, .comparing, .wanted, .due, .reading, .deferred, .awaitingPull:
+        case .judging, .excluding, .ready, .comparing, .wanted, .due, .reading, .deferred, .awaitingPull:
             "which has an edit that waits for answers about others"
         }
     }
@@ -89,7 +89,7 @@ struct RemovalWatch {
     /// The order in which a document goes through the steps while its answer is outstanding.
     private static func step(_ phase: PushLedger.Phase) -> Int {
         switch phase {
-        case .judging, .listing, .due, .reading, .deferred, .awaitingPull: 0
+        case .judging, .excluding, .due, .reading, .deferred, .awaitingPull: 0
         case .ready: 1
         case .offered: 2
         case .comparing: 3

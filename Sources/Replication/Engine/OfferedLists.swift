@@ -1,14 +1,14 @@
 import Documents
 
 /// Identifies a change list in flight.
-struct ListID: Hashable, Sendable {
+struct ChangeListID: Hashable, Sendable {
     var number: UInt64
 }
 
 /// Offers to the peer: documents that wait for a list, and lists that the peer has not answered.
 struct OfferedLists {
     private(set) var ready: [OutgoingDocument] = []
-    private var lists: [ListID: [DocumentID]] = [:]
+    private var lists: [ChangeListID: [DocumentID]] = [:]
     private var last: UInt64
 
     /// - Parameter generation: number of the push on its connection, so that an answer to a list of an earlier push finds nothing.
@@ -28,7 +28,7 @@ struct OfferedLists {
     }
 
     /// The next list, if there is room for it.
-    mutating func begin(_ limits: ReplicationLimits) -> (ListID, [OutgoingDocument])? {
+    mutating func begin(_ limits: ReplicationLimits) -> (ChangeListID, [OutgoingDocument])? {
         guard !ready.isEmpty, lists.count < limits.changeListsInFlight else { return nil }
         var rows = ready
         ready.removeAll()
@@ -47,10 +47,10 @@ struct OfferedLists {
             rows.removeLast(ready.count)
         }
         last += 1
-        lists[ListID(number: last)] = rows.map(\.id)
-        return (ListID(number: last), rows)
+        lists[ChangeListID(number: last)] = rows.map(\.id)
+        return (ChangeListID(number: last), rows)
     }
 
     /// The documents of an answered list, in the order in which they were offered. A second answer finds nothing.
-    mutating func take(_ list: ListID) -> [DocumentID] { lists.removeValue(forKey: list) ?? [] }
+    mutating func take(_ list: ChangeListID) -> [DocumentID] { lists.removeValue(forKey: list) ?? [] }
 }

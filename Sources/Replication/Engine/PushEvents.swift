@@ -41,14 +41,14 @@ enum PushEvent: Sendable {
     case judged([FilterVerdict], by: String = "")
     /// A document about to be sent was rejected by the filter in force, or the filter failed on it. Nothing of it was sent.
     case keptBack(DocumentID, PolicyFailure?, by: String)
-    /// Answers ``PushAction/list(_:)``: the documents are durably on the kept-back list.
-    case listed([DocumentID])
+    /// Answers ``PushAction/exclude(_:)``: the documents are durably on the kept-back list.
+    case excluded([DocumentID])
     /// Answers ``PushAction/offer(_:_:)``, one answer for each.
-    case answered(ListID, [OfferAnswer])
+    case answered(ChangeListID, [OfferAnswer])
     /// The peer refused a whole list of announced changes.
-    case listRefused(ListID, ReplicationError)
+    case changeListRefused(ChangeListID, ReplicationError)
     /// The peer accepts nothing from us: neither this list, nor these documents in flight, nor any others.
-    case forbidden(ListID?, [DocumentID], ReplicationError)
+    case forbidden(ChangeListID?, [DocumentID], ReplicationError)
     /// Answers ``PushAction/compare(_:)``.
     case compared([(DocumentID, Comparison)])
     /// Answers ``PushAction/send(_:)``: the peer has taken the document.
@@ -96,12 +96,12 @@ enum PushAction: Sendable {
     /// Asks the filter.
     case judge([OutgoingDocument])
     /// Puts documents that the filter kept back on the kept-back list, durably.
-    case list([KeptBack])
+    case exclude([KeptBack])
     /// Takes documents off the kept-back list.
     case unlist([DocumentID])
     /// Takes those of the documents off the kept-back list that the peer has in their current revision.
     case unlistSettled([DocumentID])
-    case offer(ListID, [OutgoingDocument])
+    case offer(ChangeListID, [OutgoingDocument])
     /// Asks the store how each document relates to the revision that the peer says it holds.
     case compare([(OutgoingDocument, Version)])
     case send(OutgoingDocument)

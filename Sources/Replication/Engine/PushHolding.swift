@@ -16,8 +16,8 @@ extension PushMachine {
         // Acknowledgements for these documents are recorded first: recording them takes the documents off the list on which they are put here.
         note(&actions)
         hasKeptBack = true
-        for each in kept { ledger.move(each.document.id, to: .listing(each.document)) }
-        actions.append(.list(kept))
+        for each in kept { ledger.move(each.document.id, to: .excluding(each.document)) }
+        actions.append(.exclude(kept))
     }
 
     /// An earlier filter had let it pass, and the peer no longer waits for it. Documents after it may have been offered without a resume position:

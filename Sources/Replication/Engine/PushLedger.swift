@@ -11,7 +11,7 @@ struct PushLedger {
         /// The filter is being asked.
         case judging(OutgoingDocument)
         /// The filter kept it back; the store is putting it on the kept-back list.
-        case listing(OutgoingDocument)
+        case excluding(OutgoingDocument)
         /// It passed the filter and is about to be offered.
         case ready(OutgoingDocument)
         /// It was offered; the peer has not said whether it wants it.
@@ -34,7 +34,7 @@ struct PushLedger {
         /// The document itself, if it is loaded.
         var document: OutgoingDocument? {
             switch self {
-            case .judging(let it), .listing(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it): it
+            case .judging(let it), .excluding(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it): it
             case .due, .reading, .deferred, .awaitingPull: nil
             }
         }
@@ -43,14 +43,14 @@ struct PushLedger {
         var awaitsAnswer: Bool {
             switch self {
             case .ready, .offered, .comparing, .wanted, .sent: true
-            case .judging, .listing, .due, .reading, .deferred, .awaitingPull: false
+            case .judging, .excluding, .due, .reading, .deferred, .awaitingPull: false
             }
         }
 
         fileprivate var account: Account {
             switch self {
             case .deferred, .awaitingPull: .waiting
-            case .listing: .listing
+            case .excluding: .excluding
             case .sent: .sent
             default: .active
             }
@@ -58,7 +58,7 @@ struct PushLedger {
     }
 
     /// The counter that an entry belongs to.
-    fileprivate enum Account { case active, listing, sent, waiting }
+    fileprivate enum Account { case active, excluding, sent, waiting }
 
     struct Entry {
         private(set) var phase: Phase
@@ -95,7 +95,7 @@ struct PushLedger {
             account = phase.account
             released = 0
             switch phase {
-            case .judging(let it), .listing(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it):
+            case .judging(let it), .excluding(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it):
                 (sequence, bytes) = (it.sequence, it.heldBytes)
             case .due(let parked), .reading(let parked), .deferred(let parked), .awaitingPull(let parked):
                 (sequence, bytes) = (parked.sequence, 0)
@@ -118,7 +118,7 @@ struct PushLedger {
     /// Entries that wait for a timer or for the pull.
     private(set) var waiting = 0
     /// Entries that the store is putting on the kept-back list.
-    private(set) var listing = 0
+    private(set) var excluding = 0
     /// Entries sent and not acknowledged, and the size of their bodies.
     private(set) var inFlight = 0
     private(set) var inFlightBytes = 0
@@ -272,7 +272,7 @@ struct PushLedger {
         for id in ids {
             if let place = entries.place(of: id) {
                 let entry = entries.slots[place]
-                if case .listing = entry.phase, entry.successor == nil { entries.change(place, successor: entry.sequence) }
+                if case .excluding = entry.phase, entry.successor == nil { entries.change(place, successor: entry.sequence) }
                 continue
             }
             insert(id, Entry(phase: .due(Parked(sequence: 0))))
@@ -388,7 +388,7 @@ struct PushLedger {
         bytesAtHand += sign * bytes
         if account == .waiting { waiting += sign } else { active += sign }
         switch account {
-        case .listing: listing += sign
+        case .excluding: excluding += sign
         case .sent:
             inFlight += sign
             inFlightBytes += sign * bytes

@@ -104,9 +104,9 @@ struct PushMachine {
             if settings.style == .propose { review.restart() }
             tryAgain()
         // A document that the peer refused may already be under way again.
-        case .listed(let ids): for id in ids { if case .listing? = ledger.phase(of: id) { ledger.finish(id) } }
+        case .excluded(let ids): for id in ids { if case .excluding? = ledger.phase(of: id) { ledger.finish(id) } }
         case .answered(let list, let answers): acceptAnswers(answers, to: list, &actions)
-        case .listRefused(let list, let error): refuse(list, error, &actions)
+        case .changeListRefused(let list, let error): refuse(list, error, &actions)
         case .forbidden(let list, let ids, let error): forbid((list.map { lists.take($0) } ?? []) + ids, error, &actions)
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
         case .unsent(let id, let error): giveUp(id, error, &actions)
@@ -178,7 +178,7 @@ struct PushMachine {
             actions.append(.readAgain(due.map { ($0.id, acknowledged.version(of: $0.id) ?? $0.peerVersion) }))
         } else if !review.isOver {
             // Documents that an earlier version of the filter is just keeping back must be on the list before it is read.
-            guard ledger.listing == 0, let after = review.begin() else { return }
+            guard ledger.excluding == 0, let after = review.begin() else { return }
             feed.reading = .keptBack
             actions.append(.readKeptBack(after: after))
         } else if !feed.isAtEnd, !isOver {
@@ -307,7 +307,7 @@ struct PushMachine {
         keepBack(judgement.kept, &actions)
     }
 
-    private mutating func acceptAnswers(_ answers: [OfferAnswer], to list: ListID, _ actions: inout [PushAction]) {
+    private mutating func acceptAnswers(_ answers: [OfferAnswer], to list: ChangeListID, _ actions: inout [PushAction]) {
         var questions: [(OutgoingDocument, Version)] = []
         var (forbidden, refusal): ([DocumentID], ReplicationError?) = ([], nil)
         removalWatch.answers += 1

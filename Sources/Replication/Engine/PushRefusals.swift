@@ -56,7 +56,7 @@ extension PushMachine {
 
     /// A peer that fails on one row of a list refuses the whole list and moves past it: Couchbase Lite 4.1 does so for a document that it has under a
     /// revision id from before it used versions. The others are sent in lists of half the size, until that document is alone.
-    mutating func refuse(_ list: ListID, _ error: ReplicationError, _ actions: inout [PushAction]) {
+    mutating func refuse(_ list: ChangeListID, _ error: ReplicationError, _ actions: inout [PushAction]) {
         let ids = lists.take(list)
         if ids.count == 1 { return refuse(ids[0], error, &actions) }
         for id in ids {
@@ -67,13 +67,13 @@ extension PushMachine {
     }
 
     /// Puts a document on the kept-back list because the peer refused it.
-    mutating func list(_ document: OutgoingDocument, _ error: ReplicationError, _ actions: inout [PushAction]) {
+    mutating func exclude(_ document: OutgoingDocument, _ error: ReplicationError, _ actions: inout [PushAction]) {
         // Acknowledgements are recorded first: recording one takes the document off the list on which it is put here.
         note(&actions)
         hasKeptBack = true
         if error.isOfOwnBlob { ownBlobs.note(document) }
         refused.note(document)
-        actions.append(.list([KeptBack(document: document, cause: .refused(error))]))
+        actions.append(.exclude([KeptBack(document: document, cause: .refused(error))]))
     }
 
     mutating func accept(pulled revisions: [(DocumentID, Version)], listed: Set<DocumentID>, _ actions: inout [PushAction]) {
@@ -176,15 +176,15 @@ extension PushMachine {
         ledger.count { if error.isOfOwnBlob { $0.held += 1 } else { $0.failed += 1 } }
         report(document, error, &actions)
         if isFinal {
-            list(document, error, &actions)
+            exclude(document, error, &actions)
             // A refusal because of the peer's clock has a retry time of its own.
             let hasTime = error.isClockSkew && document.latestTime != nil
             if settings.isContinuous, !hasTime, let (attempts, seconds) = refused.wait(document.id) {
                 actions.append(.startRefusedTimer(attempts: attempts, seconds: seconds))
             }
-            return ledger.move(document.id, to: .listing(document))
+            return ledger.move(document.id, to: .excluding(document))
         }
-        if !error.isTransient { list(document, error, &actions) }
+        if !error.isTransient { exclude(document, error, &actions) }
         ledger.park(document.id, { .deferred($0) })
         if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
     }

@@ -104,9 +104,9 @@ private struct FuzzedSession: ~Copyable {
         document.body = Array(#"{"b":{"@type":"blob","digest":"sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA="}}"#.utf8)
         document.blobs = [try BlobDigest("sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA=")]
         dialect.push(0, .propose, generation: 0)
-        dialect.offer(0, ListID(number: 1), Array(repeating: document, count: rows))
+        dialect.offer(0, ChangeListID(number: 1), Array(repeating: document, count: rows))
         dialect.push(0, .announce, generation: 0)
-        dialect.offer(0, ListID(number: 2), Array(repeating: document, count: rows))
+        dialect.offer(0, ChangeListID(number: 2), Array(repeating: document, count: rows))
         dialect.send(0, document)
         dialect.subscribe(0, PullSubscription(isContinuous: true, isFirst: false, documentIDs: [document.id]))
         dialect.fetchCheckpoint(0, id: "cp-x")

@@ -11,11 +11,11 @@ import Testing
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(page(outgoing("c", 3), outgoing("a", 4, "2-b"), outgoing("d", 5))))
         #expect(push.last.map(\.words) == ["offer c@1-a"])
         #expect(!push.machine.isCaughtUp)
-        push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.declined]))
         // `d` comes after a revision of `a` that the peer does not know: the peer must not be told of `d` first.
         #expect(push.on(.answered(list, [.wanted(known: []), .declined])) == ["send a@1-a"])
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "offer a@2-b d@1-a", "read 5"])
@@ -25,7 +25,7 @@ import Testing
         var push = PushRun(.announce, continuous: false)
         push.start()
         push.on(.read(page(outgoing("a", 1))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         #expect(push.on(.read(end(1))) == ["caught up"])
         #expect(!push.machine.isFinished)
         // What changes after this is for the peer's next subscription.
@@ -40,7 +40,7 @@ import Testing
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(3)))
         push.on(.answered(list, [.wanted(known: []), .declined, .wanted(known: [])]))
         push.on(.acknowledged(doc("a")))
@@ -51,13 +51,13 @@ import Testing
         #expect(fate("b", 4) == .taken)
         push.on(.storeChanged(newest: 4))
         push.on(.read(page(outgoing("b", 4, "2-b"))))
-        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.wanted(known: [])]))
         push.on(.acknowledged(doc("b")))
         #expect(fate("b", 4) == .taken)
         // It is only on the peer's list, until that is no longer true of a newer one.
         push.on(.storeChanged(newest: 5))
         push.on(.read(page(outgoing("d", 5))))
-        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.wanted(known: [])]))
         #expect(push.on(.acknowledged(doc("d"), .kept(.held))).first == "report d ok")
         #expect(fate("d", 5) == .notTaken(.kept(KeptByPeer(.held, rev("1-a")))) && fate("d", 6) == .taken)
         // What lies before the peer's starting point was dealt with earlier, unless it is accepted after all.
@@ -92,10 +92,10 @@ import Testing
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("a", 1))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(1)))
         // The operator is told which document it was.
-        #expect(push.on(.listRefused(list, failed)).contains("report a \(failed.code)"))
+        #expect(push.on(.changeListRefused(list, failed)).contains("report a \(failed.code)"))
         push.on(.answered(list, [.wanted(known: [])]))
         #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
     }
@@ -116,7 +116,7 @@ import Testing
             guard case .offer(let list, let documents)? = offered.first(where: { if case .offer = $0 { true } else { false } }) else { break }
             let ids = documents.map(\.id.text)
             if ids.contains(bad) {
-                push.on(.listRefused(list, failed))
+                push.on(.changeListRefused(list, failed))
             } else {
                 declined += ids
                 push.on(.answered(list, documents.map { _ in .declined }))
@@ -137,7 +137,7 @@ import Testing
         gone.visibility = .removed
         // Still, the peer has to be told that it may no longer have the document.
         #expect(push.on(.read(page(gone))).first == "offer a@1-a")
-        push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.declined]))
         // And it has to be told that it may have it again.
         #expect(push.on(.read(page(outgoing("a", 4)))).first == "offer a@1-a")
     }
@@ -149,11 +149,11 @@ import Testing
         var gone = outgoing("a", 1)
         gone.visibility = .revoked
         push.on(.read(page(gone)))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.pulled([(doc("a"), rev("2-b"))]))
         push.on(.answered(list, [.declined]))
         #expect(push.on(.read(page(outgoing("a", 2, "2-b")))).first == "offer a@2-b")
-        push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.declined]))
         // From then on, the peer has what it sends of the document.
         push.on(.pulled([(doc("a"), rev("3-c"))]))
         #expect(!push.on(.read(page(outgoing("a", 3, "3-c")))).contains { $0.hasPrefix("offer") })
@@ -165,7 +165,7 @@ import Testing
         push.on(.pulled([(doc("a"), rev("2-a"))]))
         // The peer may drop its own revision for this one.
         push.on(.read(page(outgoing("a", 2, "2-b"))))
-        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.wanted(known: [])]))
         push.on(.acknowledged(doc("a")))
         #expect(push.on(.read(page(outgoing("a", 3, "2-a")))).first == "offer a@2-a")
     }
@@ -174,7 +174,7 @@ import Testing
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("a", 1, "2-b"))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         var newer = outgoing("a", 2, "3-c")
         newer.history = [rev(hasDecided ? "2-c" : "2-b"), rev("1-a")]
         push.on(.read(page(newer)))
@@ -191,7 +191,7 @@ import Testing
         func overtake(_ here: String) { if here == place { push.on(.pulled([(doc("a"), rev("30-z"))])) } }
         overtake("being read")
         push.on(.read(page(outgoing("a", 1, "2-b"))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         overtake("offered")
         push.on(.answered(list, [.wanted(known: [])]))
         guard case .send(let sent)? = push.last.first else { return #expect(Bool(false), "nothing is sent") }
@@ -205,7 +205,7 @@ import Testing
         var row = outgoing("a", 1)
         row.newestWhenRead = 1
         push.on(.read(page(row)))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.storeChanged(newest: newest))
         push.on(.answered(list, [.wanted(known: [])]))
         guard case .send(let sent)? = push.last.first else { return #expect(Bool(false), "nothing is sent") }
@@ -242,7 +242,7 @@ import Testing
         push.on(.read(end(1)))
         #expect(push.on(.met([(doc("a"), rev("1-a"))])) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1)])).first == "offer a@1-a")
-        push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.declined]))
         // The peer may propose many times before it looks at our answers.
         #expect(push.on(.met([(doc("a"), rev("1-a"))])) == [])
         #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
@@ -264,7 +264,7 @@ import Testing
         push.start()
         push.on(.met([(doc("a"), rev("2-a")), (doc("b"), rev("2-b"))]))
         #expect(push.on(.read(page(outgoing("c", 1), outgoing("a", 2, "2-a"), outgoing("b", 3, "2-b")))).first == "offer c@1-a a@2-a b@2-b")
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         #expect(push.on(.read(end(3))) == ["caught up"])
         push.on(.answered(list, [.declined, .declined, .declined]))
         #expect(push.machine.isFinished && push.isClean)
@@ -275,7 +275,7 @@ import Testing
         var push = PushRun(.announce)
         push.start()
         push.on(.read(page(outgoing("b", 1))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.met([(doc("a"), rev("1-a"))]))
         push.on(.read(end(1)))
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 3)])) == ["caught up"])

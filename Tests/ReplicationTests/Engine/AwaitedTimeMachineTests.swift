@@ -16,7 +16,7 @@ import Testing
         var push = PushRun(style, continuous: continuous)
         push.start()
         push.on(.read(page(document)))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(1)))
         #expect(push.on(.answered(list, [.wanted(known: [])])).contains("send a@1-a"))
         return (push, document)
@@ -27,12 +27,12 @@ import Testing
     @Test func itIsListedAndOfferedAgain() throws {
         let made = try sent()
         var (push, document) = (made.push, made.document)
-        #expect(push.on(.refused(doc("a"), clock)) == ["await a \(time)", "report a 4", "list a@1-a"])
-        push.on(.listed([doc("a")]))
+        #expect(push.on(.refused(doc("a"), clock)) == ["await a \(time)", "report a 4", "exclude a@1-a"])
+        push.on(.excluded([doc("a")]))
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.machine.isIdle)
         #expect(push.on(.retryTimeReached([doc("a")])) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [document])) == ["offer a@1-a"])
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         // Meanwhile it has reached the peer in another way.
         #expect(push.on(.answered(list, [.has])).contains("note a@1-a"))
         document.peerVersion = rev("1-a")
@@ -45,9 +45,9 @@ import Testing
         var push = made.push
         push.on(.refused(doc("a"), clock))
         #expect(push.on(.retryTimeReached([doc("a")])) == [])
-        #expect(push.on(.listed([doc("a")])) == ["again a"])
+        #expect(push.on(.excluded([doc("a")])) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [made.document])) == ["offer a@1-a"])
-        push.on(.answered(push.list ?? ListID(number: 0), [.has]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.has]))
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
     }
 
@@ -65,12 +65,12 @@ import Testing
         // Other causes have nothing to do with the clock.
         for error in [http(400), ReplicationError(domain: .litecore, code: 4, message: "rev: Invalid version string '7@x'")] {
             var push = try sent().push
-            #expect(push.on(.refused(doc("a"), error)) == ["report a \(error.code)", "list a@1-a", "refused timer 0 60"])
+            #expect(push.on(.refused(doc("a"), error)) == ["report a \(error.code)", "exclude a@1-a", "refused timer 0 60"])
         }
         var push = PushRun()
         push.start()
         push.on(.read(page(outgoing("a", 1))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.answered(list, [.wanted(known: [])]))
         #expect(!push.on(.refused(doc("a"), clock)).contains { $0.hasPrefix("await") })
     }

@@ -10,11 +10,11 @@ import Testing
     private static let removal = Removal(id: doc("a"), sequence: RemoteSequence(json: "5"))
 
     /// `a` and `b` have been offered.
-    private func offered() -> (push: PushRun, list: ListID) {
+    private func offered() -> (push: PushRun, list: ChangeListID) {
         var push = PushRun(pulls: true)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(2)))
         return (push, list)
     }

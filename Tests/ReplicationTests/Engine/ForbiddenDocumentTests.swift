@@ -11,7 +11,7 @@ import Testing
         push.start()
         push.on(.read(page(outgoing("a", 1))))
         if filter { push.on(.judged([.pass])) }
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(1)))
         #expect(push.on(.answered(list, [.wanted(known: [])])) == ["send a@1-a"])
         #expect(push.on(.refused(doc("a"), http(403))) == ["again a"])
@@ -21,9 +21,9 @@ import Testing
     @Test func itIsReadAndOfferedOnceMore() {
         var push = refused()
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1)])) == ["offer a@1-a"])
-        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
-        #expect(push.on(.refused(doc("a"), http(403))) == ["report a 403", "list a@1-a", "refused timer 0 60"])
-        push.on(.listed([doc("a")]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.wanted(known: [])]))
+        #expect(push.on(.refused(doc("a"), http(403))) == ["report a 403", "exclude a@1-a", "refused timer 0 60"])
+        push.on(.excluded([doc("a")]))
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
     }
 
@@ -36,8 +36,8 @@ import Testing
     @Test func aDocumentThatTheFilterKeepsBackByThenIsNotOffered() {
         var push = refused(filter: true)
         push.on(.readAgain([doc("a")], [outgoing("a", 1)]))
-        #expect(push.on(.judged([.reject])).contains("list a@1-a"))
-        push.on(.listed([doc("a")]))
+        #expect(push.on(.judged([.reject])).contains("exclude a@1-a"))
+        push.on(.excluded([doc("a")]))
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
     }
 }

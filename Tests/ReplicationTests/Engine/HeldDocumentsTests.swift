@@ -27,7 +27,7 @@ import Testing
         var push = holding()
         #expect(push.last.map(\.words).filter { $0.hasPrefix("report") || $0.hasPrefix("offer") } == ["report b 503", "offer a@1-a c@1-a"])
         #expect(told(push) == ["1", "\"1::3\""])
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.answered(list, [.declined, .declined]))
         push.on(.storeChanged(newest: 4))
         push.on(.read(page(outgoing("d", 4))))
@@ -38,12 +38,12 @@ import Testing
 
     @Test func anotherFilterIsAskedAboutItAlone() {
         var push = holding()
-        push.on(.answered(push.list ?? ListID(number: 0), [.declined, .declined]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.declined, .declined]))
         #expect(push.on(.filterChanged) == ["again b"])
         #expect(push.on(.readAgain([doc("b")], [outgoing("b", 2)])) == ["judge b@1-a"])
         #expect(push.on(.judged([.pass])) == ["offer b@1-a"])
         #expect(told(push) == ["2"] && push.machine.held.isEmpty)
-        push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.declined]))
         push.on(.storeChanged(newest: 4))
         push.on(.read(page(outgoing("d", 4))))
         push.on(.judged([.pass]))
@@ -52,7 +52,7 @@ import Testing
 
     @Test func itIsRetriedLaterAndReportedOnce() {
         var push = holding()
-        push.on(.answered(push.list ?? ListID(number: 0), [.declined, .declined]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.declined, .declined]))
         #expect(push.on(.retryIsDue) == ["again b"])
         push.on(.readAgain([doc("b")], [outgoing("b", 2)]))
         #expect(push.on(.judged([.failed(failing)])).allSatisfy { !$0.hasPrefix("report") && !$0.hasPrefix("offer") })
@@ -61,13 +61,13 @@ import Testing
 
     @Test func aLaterRevisionOrADeletionReleasesIt() {
         var push = holding()
-        push.on(.answered(push.list ?? ListID(number: 0), [.declined, .declined]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.declined, .declined]))
         push.on(.storeChanged(newest: 4))
         push.on(.read(page(outgoing("b", 4, "2-b"))))
         #expect(push.on(.judged([.pass])) == ["offer b@2-b"])
         #expect(told(push) == ["4"] && push.machine.held.isEmpty)
         push = holding()
-        push.on(.answered(push.list ?? ListID(number: 0), [.declined, .declined]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.declined, .declined]))
         push.on(.retryIsDue)
         push.on(.readAgain([doc("b")], []))
         #expect(push.machine.held.isEmpty)

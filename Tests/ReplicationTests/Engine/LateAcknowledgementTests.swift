@@ -10,7 +10,7 @@ import Testing
         var push = PushRun(pulls: true)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(2)))
         // While the other one is in flight, nothing is recorded.
         push.on(.answered(list, [.has, .wanted(known: [])]))

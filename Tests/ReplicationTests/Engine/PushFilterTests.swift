@@ -12,10 +12,10 @@ import Testing
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
         push.on(.read(end(3)))
-        #expect(push.on(.judged([.reject, .failed(failing), .pass])) == ["report b 503", "list a@1-a b@1-a", "offer c@1-a"])
+        #expect(push.on(.judged([.reject, .failed(failing), .pass])) == ["report b 503", "exclude a@1-a b@1-a", "offer c@1-a"])
         #expect(push.machine.ledger.completedThrough == 0 && !push.machine.isDrained)
-        let list = push.list ?? ListID(number: 0)
-        push.on(.listed([doc("a"), doc("b")]))
+        let list = push.list ?? ChangeListID(number: 0)
+        push.on(.excluded([doc("a"), doc("b")]))
         #expect(push.machine.ledger.completedThrough == 2)
         #expect(push.counts.rejected == 1 && push.counts.held == 1)
         push.on(.answered(list, [.has]))
@@ -27,12 +27,12 @@ import Testing
         push.start()
         push.on(.read(page(outgoing("a", 1))))
         push.on(.judged([.pass]))
-        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.wanted(known: [])]))
         push.on(.read(page(outgoing("a", 2, "2-b"))))
         push.on(.read(end(2)))
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@1-a", "again a"])
         push.on(.readAgain([doc("a")], [outgoing("a", 2, "2-b", peer: "1-a")]))
-        #expect(push.on(.judged([.reject])) == ["list a@2-b"])
+        #expect(push.on(.judged([.reject])) == ["exclude a@2-b"])
     }
 
     @Test func anotherVersionGoesThroughTheListFromTheBeginning() {
@@ -41,7 +41,7 @@ import Testing
         push.on(.read(page(outgoing("a", 1))))
         push.on(.read(end(1)))
         push.on(.judged([.reject]))
-        push.on(.listed([doc("a")]))
+        push.on(.excluded([doc("a")]))
         #expect(push.on(.filterChanged) == ["kept back"])
         #expect(!push.machine.isCaughtUp)
         // The filter changes once more while the list is being read.
@@ -59,7 +59,7 @@ import Testing
         push.on(.judged([.reject]))
         // If the list were read before the write has finished, nobody would look at `a` again.
         #expect(push.on(.filterChanged) == [])
-        #expect(push.on(.listed([doc("a")])) == ["kept back"])
+        #expect(push.on(.excluded([doc("a")])) == ["kept back"])
     }
 
     @Test func aVersionThatComesWhileDocumentsAreJudgedIsAskedAsWell() {
@@ -81,7 +81,7 @@ import Testing
         push.on(.filterChanged)
         push.on(.keptBackRead(KeptBackPage(documents: [outgoing("a", 3)], isAny: true)))
         push.on(.judged([.pass]))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.filterChanged)
         push.on(.keptBackRead(KeptBackPage(documents: [outgoing("a", 3)], isAny: true)))
         push.on(.answered(list, [.refused(http(503))]))
@@ -96,7 +96,7 @@ import Testing
         push.start()
         push.on(.read(page(outgoing("a", 2))))
         push.on(.judged([.pass], by: "1"))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(2)))
         #expect(push.on(.answered(list, [.wanted(known: [])])) == ["send a@1-a"])
         return push
@@ -105,10 +105,10 @@ import Testing
     @Test(arguments: [nil, failing] as [PolicyFailure?]) func aDocumentThatNoLongerPassesIsListedBeforeItsSequenceIsDone(_ failure: PolicyFailure?) {
         var push = leaving(.propose)
         let actions = push.on(.keptBack(doc("a"), failure, by: "2"))
-        #expect(actions == (failure == nil ? ["list a@1-a"] : ["report a 503", "list a@1-a"]))
-        for case .list(let kept) in push.last { #expect(kept.map(\.document.judgedBy) == ["2"]) }
+        #expect(actions == (failure == nil ? ["exclude a@1-a"] : ["report a 503", "exclude a@1-a"]))
+        for case .exclude(let kept) in push.last { #expect(kept.map(\.document.judgedBy) == ["2"]) }
         #expect(push.machine.ledger.completedThrough == 1 && push.machine.ledger.inFlight == 0)
-        push.on(.listed([doc("a")]))
+        push.on(.excluded([doc("a")]))
         #expect(push.machine.ledger.completedThrough == 2 && push.isClean)
         #expect(push.counts.total == 1 && push.counts.completed == 1)
         #expect(push.counts.rejected == (failure == nil ? 1 : 0) && push.counts.held == (failure == nil ? 0 : 1))
@@ -120,7 +120,7 @@ import Testing
         #expect(!push.on(.read(page(outgoing("a", 3, "2-b")))).contains { $0.hasPrefix("judge") })
         push.on(.read(end(3)))
         push.on(.keptBack(doc("a"), nil, by: "2"))
-        #expect(push.on(.listed([doc("a")])) == ["again a"])
+        #expect(push.on(.excluded([doc("a")])) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 3, "2-b")])) == ["judge a@2-b"])
     }
 

@@ -7,7 +7,7 @@ import Testing
 
 /// What a replicator's push asks for, event by event.
 @Suite struct PushMachineTests {
-    private let nothing = ListID(number: 0)
+    private let nothing = ChangeListID(number: 0)
 
     /// `a` has been sent, and the peer has yet to acknowledge it.
     private func sent(pulls: Bool = false, continuous: Bool = true) -> PushRun {
@@ -21,7 +21,7 @@ import Testing
     }
 
     /// `a` has been offered, and there is nothing else to read.
-    private func offered(pulls: Bool = false, continuous: Bool = true) -> (PushRun, ListID) {
+    private func offered(pulls: Bool = false, continuous: Bool = true) -> (PushRun, ChangeListID) {
         var push = PushRun(continuous: continuous, pulls: pulls)
         push.start()
         push.on(.read(page(outgoing("a", 1, "2-a"))))
@@ -166,7 +166,7 @@ import Testing
             list = push.list ?? nothing
         }
         #expect(rounds == ReplicationLimits().offersPerDocument - 1)
-        push.on(.listed([doc("a")]))
+        push.on(.excluded([doc("a")]))
         #expect(push.counts.failed == 1 && push.machine.isIdle)
     }
 
@@ -180,9 +180,9 @@ import Testing
     @Test(arguments: [Comparison.branches, .unknown]) func aConflictThatNobodyDecidesFails(_ comparison: Comparison) {
         var (push, list) = offered(continuous: false)
         push.on(.answered(list, [.conflict(current: rev("2-x"))]))
-        #expect(push.on(.compared([(doc("a"), comparison)])) == ["report a 409", "list a@2-a"])
+        #expect(push.on(.compared([(doc("a"), comparison)])) == ["report a 409", "exclude a@2-a"])
         #expect(!push.machine.isFinished)
-        push.on(.listed([doc("a")]))
+        push.on(.excluded([doc("a")]))
         #expect(push.counts.failed == 1 && push.machine.isFinished && push.isClean)
     }
 
@@ -229,7 +229,7 @@ import Testing
         var document = outgoing("a", 1, "2-a", peer: "1-x")
         document.peerBranchEnd = BranchEnd(version: rev("2-y"), history: [rev("1-x")])
         #expect(push.on(.read(page(document))).first == "offer a@2-y")
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(1)))
         push.on(.answered(list, [.wanted(known: [])]))
         push.on(.acknowledged(doc("a")))
@@ -241,7 +241,7 @@ import Testing
         var push = PushRun()
         push.start()
         push.on(.read(page(outgoing("a", 1, "2-b", peer: "2-a"))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.answered(list, [.wanted(known: [])]))
         if isAcknowledged { push.on(.acknowledged(doc("a"))) }
         var back = end(2)
@@ -282,7 +282,7 @@ import Testing
         #expect(push.on(.pullIsComplete(true)) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a")])) == ["offer a@2-a"])
         push.on(.answered(push.list ?? nothing, [.conflict(current: rev("2-x"))]))
-        #expect(push.on(.compared([(doc("a"), .unknown)])) == ["report a 409", "list a@2-a", "timer 30"])
+        #expect(push.on(.compared([(doc("a"), .unknown)])) == ["report a 409", "exclude a@2-a", "timer 30"])
         #expect(push.machine.isIdle && push.machine.ledger.completedThrough == 0 && push.machine.ledger.waiting == 1)
         // Whatever else happens, it is not tried again before its time.
         #expect(push.on(.pullIsComplete(true)) == [])
@@ -324,9 +324,9 @@ import Testing
 
     @Test func aPermanentRefusalSettlesTheDocument() {
         var push = sent()
-        #expect(push.on(.refused(doc("a"), http(413))) == ["report a 413", "list a@1-a", "refused timer 0 60"])
+        #expect(push.on(.refused(doc("a"), http(413))) == ["report a 413", "exclude a@1-a", "refused timer 0 60"])
         #expect(push.machine.ledger.completedThrough == 0)
-        push.on(.listed([doc("a")]))
+        push.on(.excluded([doc("a")]))
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 1)
     }
 
@@ -372,7 +372,7 @@ import Testing
         var push = PushRun(continuous: true, pulls: true)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(2)))
         let words = push.on(.answered(list, [.has, .forbidden(http(403))]))
         #expect(words.contains { $0.hasPrefix("timer ") } && !words.contains { $0.hasPrefix("send ") || $0.hasPrefix("report ") }, "\(words)")
@@ -386,7 +386,7 @@ import Testing
         var push = PushRun(continuous: false, pulls: true)
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(2)))
         push.on(.answered(list, [.wanted(known: []), .wanted(known: [])]))
         push.on(.forbidden(nil, [doc("a")], http(403)))

@@ -36,7 +36,7 @@ struct PushRun {
     }
 
     /// The list that was offered last.
-    var list: ListID? {
+    var list: ChangeListID? {
         for case .offer(let list, _) in last.reversed() { return list }
         return nil
     }
@@ -63,7 +63,7 @@ extension PushAction {
         case .readAgain(let due): "again \(due.map(\.0.text).joined(separator: " "))"
         case .readKeptBack(let after): "kept back\(after.map { " \($0)" } ?? "")"
         case .judge(let documents): "judge \(documents.names)"
-        case .list(let kept): "list \(kept.map(\.document).names)"
+        case .exclude(let kept): "exclude \(kept.map(\.document).names)"
         case .unlistSettled(let ids): "unlist settled \(ids.map(\.text).joined(separator: " "))"
         case .unlist(let ids): "unlist \(ids.map(\.text).joined(separator: " "))"
         case .offer(_, let documents): "offer \(documents.names)"

@@ -160,9 +160,9 @@ import Testing
             case .readAgain(let wanted): due.append(.readAgain(wanted.map(\.0)))
             case .readKeptBack: due.append(.push(.keptBackRead(KeptBackPage(isAny: true))))
             case .judge(let documents): due.append(.push(.judged(documents.map { _ in verdict() })))
-            case .list(let kept):
+            case .exclude(let kept):
                 for each in kept { settled.insert(each.document.version) }
-                due.append(.push(.listed(kept.map(\.document.id))))
+                due.append(.push(.excluded(kept.map(\.document.id))))
             case .offer(let list, let documents):
                 for document in documents {
                     if underWay[document.id] != nil { failure = "two revisions of \(document.id) are under way" }
@@ -314,7 +314,7 @@ import Testing
             let (ledger, counts) = (push.ledger, push.ledger.counts)
             if counts.completed > counts.total || pull.counts.completed > pull.counts.total { failure = "more was completed than begun" }
             if ledger.inFlight > push.settings.limits.revisionsInFlight { failure = "\(ledger.inFlight) revisions are in flight" }
-            if [ledger.active, ledger.waiting, ledger.inFlight, ledger.bytesAtHand, ledger.listing].contains(where: { $0 < 0 }) {
+            if [ledger.active, ledger.waiting, ledger.inFlight, ledger.bytesAtHand, ledger.excluding].contains(where: { $0 < 0 }) {
                 failure = "a count is negative"
             }
             for (id, row) in rows where row.sequence <= ledger.completedThrough && !isDone(id, row.version) {
@@ -388,7 +388,7 @@ import Testing
             let ledger = push.ledger
             #expect(world.failure == nil, "seed \(seed)")
             #expect(ledger.active == 0 && ledger.waiting == 0 && ledger.inFlight == 0 && ledger.inFlightBytes == 0, "seed \(seed)")
-            #expect(ledger.bytesAtHand == 0 && ledger.listing == 0 && ledger.counts.completed == ledger.counts.total, "seed \(seed)")
+            #expect(ledger.bytesAtHand == 0 && ledger.excluding == 0 && ledger.counts.completed == ledger.counts.total, "seed \(seed)")
             #expect(push.isIdle && ledger.completedThrough == world.newest, "seed \(seed)")
             #expect(pull.isComplete && pull.bufferedBytes == 0 && pull.counts.completed == pull.counts.total, "seed \(seed)")
             let open = pull.roomWait == nil ? 0 : 1

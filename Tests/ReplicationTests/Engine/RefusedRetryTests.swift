@@ -12,7 +12,7 @@ import Testing
         var push = PushRun(continuous: continuous, pulls: pulls, change)
         push.start()
         push.on(.read(page(outgoing("a", 1))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(1)))
         push.on(.answered(list, [.refused(http(code))]))
         return push
@@ -20,17 +20,17 @@ import Testing
 
     /// `a` is read again and refused once more.
     private func again(_ push: inout PushRun, _ document: OutgoingDocument = outgoing("a", 1)) -> [String] {
-        push.on(.listed([doc("a")]))
+        push.on(.excluded([doc("a")]))
         push.on(.readAgain([doc("a")], [document]))
-        return push.on(.answered(push.list ?? ListID(number: 0), [.refused(http(413))]))
+        return push.on(.answered(push.list ?? ChangeListID(number: 0), [.refused(http(413))]))
     }
 
     @Test(arguments: [413, 422, 400]) func itIsOfferedAgainWithTheDelayDoublingEachTime(_ code: Int) {
         var push = refused(code)
-        #expect(push.last.map(\.words) == ["report a \(code)", "list a@1-a", "refused timer 0 60"])
+        #expect(push.last.map(\.words) == ["report a \(code)", "exclude a@1-a", "refused timer 0 60"])
         var seconds = [60]
         for attempts in 0..<8 {
-            push.on(.listed([doc("a")]))
+            push.on(.excluded([doc("a")]))
             #expect(push.machine.isIdle && push.isClean)
             #expect(push.on(.refusedAreDue(attempts: min(attempts, 6))) == ["again a"])
             _ = again(&push)
@@ -38,10 +38,10 @@ import Testing
         }
         #expect(seconds == [60, 120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600])
         // The peer has changed.
-        push.on(.listed([doc("a")]))
+        push.on(.excluded([doc("a")]))
         push.on(.refusedAreDue(attempts: 6))
         push.on(.readAgain([doc("a")], [outgoing("a", 1)]))
-        #expect(push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])])) == ["send a@1-a"])
+        #expect(push.on(.answered(push.list ?? ChangeListID(number: 0), [.wanted(known: [])])) == ["send a@1-a"])
         push.on(.acknowledged(doc("a")))
         #expect(push.counts.pushed == 1 && push.isClean && push.machine.ledger.completedThrough == 1)
         #expect(push.on(.refusedAreDue(attempts: 6)) == [])
@@ -56,16 +56,16 @@ import Testing
         var document = outgoing("a", 1)
         document.blobs = [other, digest]
         push.on(.read(page(document)))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(1)))
         push.on(.answered(list, [.wanted(known: [])]))
-        #expect(push.on(.refused(doc("a"), error)) == ["report a 410", "list a@1-a", "refused timer 0 60"])
-        push.on(.listed([doc("a")]))
+        #expect(push.on(.refused(doc("a"), error)) == ["report a 410", "exclude a@1-a", "refused timer 0 60"])
+        push.on(.excluded([doc("a")]))
         #expect(push.counts.held == 1 && push.counts.failed == 0 && push.isClean)
         #expect(push.on(.blobMended(BlobDigest.of([3]))) == [])
         #expect(push.on(.blobMended(digest)) == ["again a"])
         push.on(.readAgain([doc("a")], [document]))
-        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        push.on(.answered(push.list ?? ChangeListID(number: 0), [.wanted(known: [])]))
         push.on(.acknowledged(doc("a")))
         #expect(push.counts.pushed == 1)
         #expect(push.on(.blobMended(digest)) == [])
@@ -73,18 +73,18 @@ import Testing
 
     @Test func aChangedDocumentAndANewOneBeginWithTheShortestDelay() {
         var push = refused()
-        push.on(.listed([doc("a")]))
+        push.on(.excluded([doc("a")]))
         push.on(.refusedAreDue(attempts: 0))
         #expect(again(&push).last == "refused timer 1 120")
-        push.on(.listed([doc("a")]))
+        push.on(.excluded([doc("a")]))
         push.on(.storeChanged(newest: 3))
         push.on(.read(page(outgoing("a", 2, "2-b"), outgoing("b", 3))))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(end(3)))
         // There is one timer for both.
         let actions = push.on(.answered(list, [.refused(http(413)), .refused(http(413))]))
         #expect(actions.filter { $0.contains("timer") } == ["refused timer 0 60"])
-        push.on(.listed([doc("a"), doc("b")]))
+        push.on(.excluded([doc("a"), doc("b")]))
         // Nothing is left of the earlier refusals.
         #expect(push.on(.refusedAreDue(attempts: 1)) == [])
         #expect(push.on(.refusedAreDue(attempts: 0)) == ["again a b"])
@@ -92,14 +92,14 @@ import Testing
 
     @Test func itIsNotOfferedAgainIfThePullBroughtAnotherRevision() {
         var push = refused(pulls: true)
-        push.on(.listed([doc("a")]))
+        push.on(.excluded([doc("a")]))
         push.on(.pulled([(doc("a"), rev("2-x"))]))
         #expect(push.on(.refusedAreDue(attempts: 0)) == [])
     }
 
     @Test func nothingWaitsInAOneShotRunOrBeyondTheLimit() {
         for push in [refused(continuous: false), refused { $0.refusedDocuments = 0 }, refused { $0.refusedRetrySeconds = 0 }] {
-            #expect(push.last.map(\.words).prefix(2) == ["report a 413", "list a@1-a"])
+            #expect(push.last.map(\.words).prefix(2) == ["report a 413", "exclude a@1-a"])
             #expect(!push.last.contains { if case .startRefusedTimer = $0 { true } else { false } })
         }
     }

@@ -15,7 +15,7 @@ import Testing
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
         push.on(.read(end(3)))
         push.on(.judged([.pass, .failed(failing), .pass]))
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         push.on(.read(page(outgoing("b", 2), outgoing("c", 3))))
         push.on(.answered(list, [.declined]))
         return push
@@ -28,7 +28,7 @@ import Testing
         push.on(.read(end(3)))
         // It is read once more, because it may have changed while it was judged.
         #expect(push.on(.judged([.pass, .failed(failing), .pass])) == ["report b 503", "offer a@1-a", "read 1"])
-        let list = push.list ?? ListID(number: 0)
+        let list = push.list ?? ChangeListID(number: 0)
         #expect(push.on(.read(page(outgoing("b", 2), outgoing("c", 3)))) == ["caught up"])
         #expect(push.machine.feed.position.sequence == 1)
         #expect(push.machine.feed.stall?.id == doc("b"))

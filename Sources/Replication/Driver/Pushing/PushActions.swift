@@ -53,9 +53,9 @@ struct PushActions {
                 try source.readKeptBack($0, after: after, unlessJudgedBy: current, historyLimit: historyLimit)
             } then: { $0.tell(slot, generation, push: .keptBackRead($1)) }
         case .judge(let documents): judge(documents, link)
-        case .list(let kept) where kept.first?.refusal != nil: session.refused.listRefused(kept, link)
-        case .list(let kept):
-            guard let remote = link.remote else { return session.tell(link, push: .listed(kept.map(\.document.id))) }
+        case .exclude(let kept) where kept.first?.refusal != nil: session.refused.excludeRefused(kept, link)
+        case .exclude(let kept):
+            guard let remote = link.remote else { return session.tell(link, push: .excluded(kept.map(\.document.id))) }
             let exclusions = kept.map { Exclusion($0, remote, link.pushFilter) }
             session.write { transaction in
                 let rows = exclusions.map { row in
@@ -65,7 +65,7 @@ struct PushActions {
                 }
                 try transaction.exclude(source.collection, rows)
             } then: { session, _ in
-                session.tell(slot, generation, push: .listed(exclusions.map(\.id)))
+                session.tell(slot, generation, push: .excluded(exclusions.map(\.id)))
             }
         case .unlist(let ids):
             guard let remote = link.remote else { return }

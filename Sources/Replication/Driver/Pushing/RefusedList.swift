@@ -7,9 +7,9 @@ struct RefusedList {
     let session: SessionDriver
 
     /// Puts documents on the list; entries already there keep their time. Documents with a missing or damaged blob here are listed as held.
-    func listRefused(_ kept: [KeptBack], _ link: CollectionLink) {
+    func excludeRefused(_ kept: [KeptBack], _ link: CollectionLink) {
         let ids = kept.map(\.document.id)
-        guard let remote = link.remote else { return session.tell(link, push: .listed(ids)) }
+        guard let remote = link.remote else { return session.tell(link, push: .excluded(ids)) }
         let (slot, generation, limit, refusals) = (link.slot, link.generation, session.limits.refusedDocuments, link.refusals)
         let (collection, trustsBehind) = (link.collection, link.source.trustsBehind)
         session.write { transaction in
@@ -48,7 +48,7 @@ struct RefusedList {
                 session.logger.error(
                     "the peer refuses more documents of \(collection.name) than the \(limit) that are listed (refused_documents)")
             }
-            session.tell(slot, generation, push: .listed(ids))
+            session.tell(slot, generation, push: .excluded(ids))
         }
     }
 }
