@@ -48,22 +48,22 @@ extension MemoryBudget {
     /// Reserves a part of the budget for what a peer makes us hold next. If there is none, this waits, first for others to release what they have,
     /// then for the eviction of the largest debtors.
     ///
-    /// - Parameter looks: the number of unsuccessful checks that are still allowed.
+    /// - Parameter attemptsLeft: the number of unsuccessful checks that are still allowed.
     /// - Returns: nil if it could never fit, or did not.
-    public func reserve(_ bytes: Int, looks: inout Int) async -> Reservation? {
+    public func reserve(_ bytes: Int, attemptsLeft: inout Int) async -> Reservation? {
         while true {
             if let reservation = await reserve(bytes) { return reservation }
-            guard bytes <= workLimit, looks > 0 else { return nil }
-            looks -= 1
-            if looks == Self.checksAfterEviction { makeRoom(for: bytes) }
-            do { try await time.sleep(nanoseconds: Self.lookNanoseconds) } catch { return nil }
+            guard bytes <= workLimit, attemptsLeft > 0 else { return nil }
+            attemptsLeft -= 1
+            if attemptsLeft == Self.checksAfterEviction { makeRoom(for: bytes) }
+            do { try await time.sleep(nanoseconds: Self.checkNanoseconds) } catch { return nil }
         }
     }
 
     /// Maximum number of unsuccessful checks for memory: for two seconds, the first of them without any eviction.
     public static let maximumRoomChecks = 40
     private static let checksAfterEviction = 20
-    private static let lookNanoseconds: UInt64 = 50_000_000
+    private static let checkNanoseconds: UInt64 = 50_000_000
 
     /// Reserves a part of the budget for work that begins now or not at all, behind callers that wait.
     ///

@@ -113,7 +113,7 @@ public struct ReplicationLimitValues: Sendable {
     /// `blob_piece_bytes`: bytes of a blob that are read from disk and sent at a time.
     public var blobPieceBytes = 64 << 10
     /// `blob_looks`: blobs that a connection looks up in the store at the same time, so that a document that names many does not block the others.
-    public var blobLooks = 64
+    public var blobLookUps = 64
     /// `awaited_blobs`: blobs that the revisions of a connection wait for at the same time; a single revision waits for at most a quarter of them. Of
     /// any further blobs, only the name is held.
     public var awaitedBlobs = 256
@@ -196,9 +196,9 @@ public struct ReplicationLimitValues: Sendable {
     public var refusedRetrySeconds = 60
     /// `room_look`: seconds between two checks for free space by a pull that has none. A wait takes at least this long; each time that the space
     /// found ran out again, it takes twice as long as before, up to `max_room_look`.
-    public var roomLookSeconds = 3
+    public var spaceCheckSeconds = 3
     /// `max_room_look`: the longest such wait, in seconds.
-    public var maximumRoomLookSeconds = 60
+    public var maximumSpaceCheckSeconds = 60
     /// `removal_wait`: seconds for which a peer may delay a removal by neither answering our edit of the document nor making progress with it.
     public var removalWaitSeconds = 120
     /// `insertion_delay`: milliseconds for which received revisions wait for more, to fill a batch.
@@ -302,7 +302,7 @@ enum DriverBounds {
     static let progressBytes = 16 << 10
     /// `reconnect_look`: seconds between two checks whether a busy connection makes progress. One that is to end, so that something can be requested again,
     /// goes on as long as it does.
-    static let reconnectLookSeconds = 5
+    static let reconnectCheckSeconds = 5
     /// `longest_reconnect_wait`: how long such a connection may go on at most, in seconds.
     static let longestReconnectWaitSeconds = 3_600
     /// Bytes that a peer has not read when its connection ends, up to which they are not accounted for.

@@ -366,7 +366,7 @@ extension ReplicationLimits {
         self.waitingRequests = 1
         self.turnBytes = 2 << 10
         self.blobPieceBytes = 4 << 10
-        self.blobLooks = 1
+        self.blobLookUps = 1
         self.awaitedBlobs = 2
         self.blobFetches = 1
         self.blobReads = 1

@@ -19,7 +19,7 @@ public actor ChannelRouter {
     /// How far assigning has come in this run; the stored position may lag behind, at the cost of examining documents that are already assigned.
     private var reached: SequenceNumber = 0
     /// How often the unassigned documents were reviewed, and the trigger for another review.
-    private var looks = 0
+    private var retries = 0
     private var again: AsyncStream<Void>.Continuation?
 
     public init(database: Database, collection: Collection, function: any SyncFunction, listener: String, logger: Logger) {
@@ -104,10 +104,10 @@ public actor ChannelRouter {
                 }
                 if found.isEnd { return true }
                 if !found.documents.isEmpty || found.through - found.stored > Self.lag {
-                    let before = looks
+                    let before = retries
                     let areAllAssigned = try await assign(found.documents, through: found.through)
                     // Documents about which an earlier version could not decide were not on the list yet when a later version was asked.
-                    if !areAllAssigned, looks != before { again?.yield() }
+                    if !areAllAssigned, retries != before { again?.yield() }
                 }
                 self.reached = max(self.reached, found.through)
             }
@@ -122,7 +122,7 @@ public actor ChannelRouter {
     /// Retries unassigned documents. Those that succeed move to a new sequence, because peers have passed the old one. Returns false if the store
     /// failed.
     private func retry() async -> Bool {
-        looks += 1
+        retries += 1
         do {
             var after: DocumentID?
             repeat {

@@ -16,7 +16,7 @@ final class FrameIntake {
     /// Memory held by others has to be released first.
     private var waitsForRoom = false
     /// How often the check for memory has failed in a row.
-    private var looks = 0
+    private var attempts = 0
     /// Size of the frame being processed, including while it is suspended.
     private var atHand = 0
     /// The connection is gone, and the session ends once it has processed the rest.
@@ -57,11 +57,11 @@ final class FrameIntake {
     private func checkMemory() -> Bool {
         // What uses it up is a large document of our own, which only the peer's answers release.
         if session.accounts.pushesMuch { return true }
-        guard session.memory.isUsedUp, looks < DriverBounds.frameRoomChecks else {
-            looks = 0
+        guard session.memory.isUsedUp, attempts < DriverBounds.frameRoomChecks else {
+            attempts = 0
             return true
         }
-        looks += 1
+        attempts += 1
         waitsForRoom = true
         session.later(milliseconds: DriverBounds.frameRoomMilliseconds) { $0.intake.waitsForRoom = false }
         return false

@@ -36,7 +36,7 @@ final class Reconnecting {
         guard session.isBusy, isMoving, waited < DriverBounds.longestReconnectWaitSeconds else {
             return requestReconnect("reconnecting, to request documents that could not be fetched or stored")
         }
-        let pause = DriverBounds.reconnectLookSeconds
+        let pause = DriverBounds.reconnectCheckSeconds
         session.later(milliseconds: pause * 1_000) { $0.reconnecting.reconnectUnlessMoving(since: moved, waited: waited + pause) }
     }
 
@@ -79,9 +79,9 @@ final class Reconnecting {
     func checkForRoom(_ bytes: Int, _ link: CollectionLink) {
         guard case .active(let active) = session.role, active.replicator.isContinuous else { return }
         let slot = link.slot
-        let looks = roomChecks[slot] ?? RoomChecks(session.limits, comebacks: active.comebacks)
-        roomChecks[slot] = looks
-        session.later(milliseconds: looks.pause * 1_000) { session in
+        let checks = roomChecks[slot] ?? RoomChecks(session.limits, comebacks: active.comebacks)
+        roomChecks[slot] = checks
+        session.later(milliseconds: checks.pause * 1_000) { session in
             session.write { try $0.tryWriting(.peers, bytes: bytes) } then: { session, _ in
                 session.reconnecting.finishRoomCheck(isThere: true, slot)
             } failed: { session, _ in
@@ -91,7 +91,7 @@ final class Reconnecting {
     }
 
     private func finishRoomCheck(isThere: Bool, _ slot: Int) {
-        let isOver = roomChecks[slot]?.looked(isThere: isThere) ?? isThere
+        let isOver = roomChecks[slot]?.checked(isThere: isThere) ?? isThere
         session.tell(session.links[slot], pull: .roomChecked(isThere: isOver))
     }
 }

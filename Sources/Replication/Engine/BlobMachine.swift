@@ -182,7 +182,7 @@ struct BlobMachine {
 
     private mutating func advance(_ actions: inout [BlobAction]) {
         openMore(&actions)
-        while lookUps.count < limits.blobLooks, let transfer = unlooked.popFirst() {
+        while lookUps.count < limits.blobLookUps, let transfer = unlooked.popFirst() {
             guard case .named? = stage(transfer) else { continue }
             move(transfer, to: .looking)
             lookUps.insert(transfer)

@@ -28,14 +28,14 @@ struct RoomChecks: Sendable {
 
     /// - Parameter comebacks: number of consecutive connections that ended in order to request again what did not fit.
     init(_ limits: ReplicationLimits, comebacks: Int) {
-        pause = limits.roomLookSeconds
-        least = RetryDelay(first: limits.roomLookSeconds, longest: limits.maximumRoomLookSeconds).seconds(after: comebacks)
+        pause = limits.spaceCheckSeconds
+        least = RetryDelay(first: limits.spaceCheckSeconds, longest: limits.maximumSpaceCheckSeconds).seconds(after: comebacks)
     }
 
     /// A pause has ended; `isThere` says whether there is room.
     ///
     /// - Returns: whether the wait is over.
-    mutating func looked(isThere: Bool) -> Bool {
+    mutating func checked(isThere: Bool) -> Bool {
         lasted += pause
         return isThere && lasted >= least
     }

@@ -217,7 +217,7 @@ import Testing
 
     /// Of thousands, a few are under way at a time, and only the names of the others are held.
     @Test func aRevisionWaitsForAFewOfItsBlobsAtATime() {
-        var run = Run { ($0.awaitedBlobs, $0.blobLooks, $0.blobFetches) = (8, 20, 20) }
+        var run = Run { ($0.awaitedBlobs, $0.blobLookUps, $0.blobFetches) = (8, 20, 20) }
         #expect(run.on(needed(1, 1, 2, 3, 4, 2)) == ["look 1", "look 2"])
         let held = run.machine.bytes
         // Another revision's blobs need not wait until all of these are done.

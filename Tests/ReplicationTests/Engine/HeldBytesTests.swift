@@ -29,7 +29,7 @@ import Testing
 
     @Test func namesOfBlobsAreCountedAndLookedUpAFewAtATime() {
         var limits = ReplicationLimits()
-        limits.blobLooks = 3
+        limits.blobLookUps = 3
         var machine = BlobMachine(limits)
         var looks: [BlobTransfer] = []
         func on(_ event: BlobEvent) -> Int {

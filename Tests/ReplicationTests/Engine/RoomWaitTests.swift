@@ -70,18 +70,18 @@ import Testing
     /// An operator who has made room need not wait another minute; if room comes and goes, connections become rare.
     @Test func onceTheWaitHasLastedRoomIsUsedWithinSeconds() {
         var limits = ReplicationLimits()
-        (limits.roomLookSeconds, limits.maximumRoomLookSeconds) = (3, 60)
+        (limits.spaceCheckSeconds, limits.maximumSpaceCheckSeconds) = (3, 60)
         var first = RoomChecks(limits, comebacks: 0)
         #expect(first.pause == 3)
-        let isOver = first.looked(isThere: true)
+        let isOver = first.checked(isThere: true)
         #expect(isOver)
         var later = RoomChecks(limits, comebacks: 3)
         #expect(later.pause == 3)
-        let looks = (0..<7).map { _ in later.looked(isThere: true) } + [false, false, true].map { later.looked(isThere: $0) }
-        #expect(looks == Array(repeating: false, count: 9) + [true])
+        let checks = (0..<7).map { _ in later.checked(isThere: true) } + [false, false, true].map { later.checked(isThere: $0) }
+        #expect(checks == Array(repeating: false, count: 9) + [true])
         var last = RoomChecks(limits, comebacks: 40)
-        let manyLooks = (0..<20).map { _ in last.looked(isThere: true) }
-        #expect(manyLooks == Array(repeating: false, count: 19) + [true])
+        let manyChecks = (0..<20).map { _ in last.checked(isThere: true) }
+        #expect(manyChecks == Array(repeating: false, count: 19) + [true])
     }
 
     /// They make room.

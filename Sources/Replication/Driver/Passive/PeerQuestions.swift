@@ -47,11 +47,11 @@ final class PeerQuestions {
     /// more may be owed by now is another matter, as memory comes and goes while a turn lasts: the next one serves them.
     var waitForReader: Bool { waiting.count > 0 && !waiting.isServing }
 
-    private func serve(_ request: PassiveRequests.Request, _ passive: PassiveConfiguration, _ room: AnswerRoom? = nil, looks: Int = 0) {
+    private func serve(_ request: PassiveRequests.Request, _ passive: PassiveConfiguration, _ room: AnswerRoom? = nil, attempts: Int = 0) {
         let owner = passive.checkpointOwner
         switch request {
         case .checkpoint(let handle, let id):
-            readAnswer(for: request, handle, room, looks) {
+            readAnswer(for: request, handle, room, attempts) {
                 try $0.peerCheckpointSize(owner, id: id) ?? 0
             } body: {
                 try $0.peerCheckpoint(owner, id: id)
@@ -71,7 +71,7 @@ final class PeerQuestions {
         case .collections(let handle, let ids, let found):
             // A name may be asked for a thousand times; beyond the limit the answer is "none", which only costs the peer time.
             let limit = session.limits.owedReplyBytes
-            readAnswer(for: request, handle, room, looks) { transaction in
+            readAnswer(for: request, handle, room, attempts) { transaction in
                 var bytes = 0
                 for (id, isFound) in zip(ids, found) where isFound && bytes < limit {
                     bytes += try transaction.peerCheckpointSize(owner, id: id) ?? 0
@@ -97,7 +97,7 @@ final class PeerQuestions {
     /// - Parameter room: the reservation that the request waited for.
     /// - Parameter size: number of bytes that will be read.
     private func readAnswer<T: Sendable>(
-        for request: PassiveRequests.Request, _ handle: AnswerHandle?, _ room: AnswerRoom?, _ looks: Int,
+        for request: PassiveRequests.Request, _ handle: AnswerHandle?, _ room: AnswerRoom?, _ attempts: Int,
         size measure: @escaping @Sendable (ReadTransaction) throws -> Int, body: @escaping @Sendable (ReadTransaction) throws -> T,
         then: @escaping @Sendable (SessionDriver, T) -> Void
     ) {
@@ -117,22 +117,22 @@ final class PeerQuestions {
             case .read(let found, let room):
                 then(session, found)
                 session.questions.served(room?.reservation)
-            case .needs(let bytes): session.questions.waitForRoom(bytes, request, handle, looks: looks)
+            case .needs(let bytes): session.questions.waitForRoom(bytes, request, handle, attempts: attempts)
             }
         } failed: { $0.questions.storeFailed(handle, $1) }
     }
 
     /// Only this peer's requests wait in the meantime.
-    private func waitForRoom(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, looks: Int) {
-        guard looks < DriverBounds.answerRoomChecks else {
+    private func waitForRoom(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, attempts: Int) {
+        guard attempts < DriverBounds.answerRoomChecks else {
             let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
             session.dialect.refuse(handle, .notNow(message))
             return served()
         }
         session.later(milliseconds: DriverBounds.answerRoomMilliseconds) { session in
             guard case .passive(let passive) = session.role else { return }
-            guard let room = AnswerRoom(bytes, session.memory) else { return session.questions.waitForRoom(bytes, request, handle, looks: looks + 1) }
-            session.questions.serve(request, passive, room, looks: looks + 1)
+            guard let room = AnswerRoom(bytes, session.memory) else { return session.questions.waitForRoom(bytes, request, handle, attempts: attempts + 1) }
+            session.questions.serve(request, passive, room, attempts: attempts + 1)
         }
     }
 

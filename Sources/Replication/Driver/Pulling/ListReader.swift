@@ -16,7 +16,7 @@ struct ListReader {
         case .text(let body, let read):
             let text = Text(body: body, read: read)
             guard session.isPassive, body.readableBytes > DriverBounds.smallListBytes else { return readNow(text, link, nil) }
-            readWhenItFits(text, link, looks: 0)
+            readWhenItFits(text, link, attempts: 0)
         }
     }
 
@@ -25,14 +25,14 @@ struct ListReader {
         var read: @Sendable (ByteBuffer) -> Result<ListRows, ReplicationError>
     }
 
-    private func readWhenItFits(_ text: Text, _ link: CollectionLink, looks: Int) {
+    private func readWhenItFits(_ text: Text, _ link: CollectionLink, attempts: Int) {
         if let room = session.memory.reserveNow(Self.rowBytes(text.body)) { return readNow(text, link, room) }
         let slot = link.slot
-        guard looks < DriverBounds.listRoomChecks else {
+        guard attempts < DriverBounds.listRoomChecks else {
             let message = "no memory for a list of \(text.body.readableBytes) bytes within limits.memory (\(session.memory.limit)); come back later"
             return session.tell(link, pull: .listRead(.failure(.busy(message))))
         }
-        session.later(milliseconds: DriverBounds.listRoomMilliseconds) { $0.lists.readWhenItFits(text, $0.links[slot], looks: looks + 1) }
+        session.later(milliseconds: DriverBounds.listRoomMilliseconds) { $0.lists.readWhenItFits(text, $0.links[slot], attempts: attempts + 1) }
     }
 
     /// Approximate memory of the rows: each starts with a bracket.

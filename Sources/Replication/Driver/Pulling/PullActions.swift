@@ -172,7 +172,7 @@ struct PullActions {
             database: session.database, collection: link.collection, function: function, principal: passive.principal,
             peer: ChannelPeer(user: passive.principal.name, listener: passive.listener),
             context: session.policyContext(link.collection.name, .pull), setsAccess: session.channelPeer != nil && !link.hasSetAccess)
-        session.writing.look(at: revisions, link) { session, sender in
+        session.writing.senderView(of: revisions, link) { session, sender in
             var asking = asking
             asking.sender = sender
             session.ask { [asking] in await asking.judge(revisions) } then: { session, result in

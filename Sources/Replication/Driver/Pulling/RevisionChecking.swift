@@ -40,14 +40,14 @@ enum RevisionChecking {
     ) async -> [CheckOutcome] {
         var outcomes: [CheckOutcome] = []
         outcomes.reserveCapacity(batch.count)
-        var (bytes, looks) = (0, MemoryBudget.maximumRoomChecks)
+        var (bytes, attemptsLeft) = (0, MemoryBudget.maximumRoomChecks)
         while let revision = batch.next() {
             bytes += revision.body.readableBytes
             let names = countNames(revision)
             if names == 0, revision.body.readableBytes <= DriverBounds.smallBodyBytes {
                 outcomes.append(check(revision, unusualKeys: unusualKeys))
             } else {
-                let (outcome, reservation) = await check(large: revision, names: names, unusualKeys, memory, &looks)
+                let (outcome, reservation) = await check(large: revision, names: names, unusualKeys, memory, &attemptsLeft)
                 outcomes.append(outcome)
                 if names > 0, case .checked(let checked) = outcome, let reservation {
                     let held = HeldBytes.references(checked.blobs) + checked.blobs.count * HeldBytes.named
@@ -80,7 +80,7 @@ enum RevisionChecking {
     ///
     /// - Returns: the outcome, with the reservation made for it.
     private static func check(
-        large revision: ReceivedRevision, names: Int, _ unusualKeys: Bool, _ memory: MemoryBudget, _ looks: inout Int
+        large revision: ReceivedRevision, names: Int, _ unusualKeys: Bool, _ memory: MemoryBudget, _ attemptsLeft: inout Int
     ) async -> (CheckOutcome, MemoryBudget.Reservation?) {
         let size = revision.body.readableBytes
         // If that could never be reserved for potential names, everything that work may use is reserved.
@@ -97,7 +97,7 @@ enum RevisionChecking {
                 needed = names > 0 ? min(needed + size, memory.workLimit) : size
             }
         }
-        let reservation = names > 0 ? await memory.reserve(needed, looks: &looks) : await memory.reserve(needed)
+        let reservation = names > 0 ? await memory.reserve(needed, attemptsLeft: &attemptsLeft) : await memory.reserve(needed)
         // Without a reservation, a body free of such things is processed anyway: no other work is running then.
         if reservation != nil || reservationPurpose == nil {
             return withExtendedLifetime(reservation) { (check(revision, unusualKeys: unusualKeys, scan: scan), reservation) }

@@ -22,7 +22,7 @@ struct RevisionWriter {
             storing.deletionsUnderWay.insert(each.revision.id)
         }
         let slot = link.slot
-        look(at: revisions.map(\.revision), link) { [storing] session, sender in
+        senderView(of: revisions.map(\.revision), link) { [storing] session, sender in
             var bounded = storing
             bounded.sender = sender
             session.writing.store(batch, revisions, bounded, slot, large: large)
@@ -35,8 +35,8 @@ struct RevisionWriter {
     }
 
     /// What the peer may see of the documents it changes; nil if it may see all of them.
-    func look(
-        at revisions: [CheckedRevision], _ link: CollectionLink, then: @escaping @Sendable (SessionDriver, SenderView?) -> Void,
+    func senderView(
+        of revisions: [CheckedRevision], _ link: CollectionLink, then: @escaping @Sendable (SessionDriver, SenderView?) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {
         guard case .passive(let configuration) = session.role, session.channelPeer != nil || link.pushFilter != nil else { return then(session, nil) }

@@ -36,18 +36,18 @@ struct OutgoingChecks {
     private static let generationsPeersKeep: UInt64 = 10
 
     /// What becomes of a revision in whose place there is another one by now.
-    private static func look(
-        at own: RevisionID, of document: OutgoingDocument, behind current: RevisionID, _ transaction: ReadTransaction, _ collection: Collection
-    ) throws -> PreSendReview.Look {
+    private static func check(
+        _ own: RevisionID, of document: OutgoingDocument, behind current: RevisionID, _ transaction: ReadTransaction, _ collection: Collection
+    ) throws -> PreSendReview.Check {
         // Version vectors have no history that could be too short.
         guard document.vector != nil || current.generation < own.generation + generationsPeersKeep else { return .farBehind }
         do throws(StoreError) {
             // If the document has gone over to another branch, the peer would take this one for our decision, against what it may have from others.
             let tree = try transaction.tree(collection, document.id)
-            return tree?.isAncestor(own, of: current) ?? false ? .open : .changed
+            return tree?.isAncestor(own, of: current) ?? false ? .sendable : .changed
         } catch {
             guard case .documentDamaged = error else { throw error }
-            return .open
+            return .sendable
         }
     }
 
@@ -57,44 +57,44 @@ struct OutgoingChecks {
         let questions = documents.map { (document: $0, needsFilterRecheck: needsFilterRecheck($0, link), mayHaveChanged: mayHaveChanged($0)) }
         session.read { transaction in
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
-            return try questions.map { document, needsFilterRecheck, mayHaveChanged -> PreSendReview.Look in
+            return try questions.map { document, needsFilterRecheck, mayHaveChanged -> PreSendReview.Check in
                 guard let row = try transaction.row(collection, document.id, withBody: needsFilterRecheck) else { return .hidden }
                 // If it has changed since, the newer revision decides.
                 if let access, try !transaction.isVisible(collection, document.id, row.revision, to: access) { return .hidden }
-                guard needsFilterRecheck || mayHaveChanged else { return .open }
+                guard needsFilterRecheck || mayHaveChanged else { return .sendable }
                 // It may have got another name by now.
                 let own = row.sequence == document.sequence ? row.revision : try transaction.revision(named: document.version, collection, document.id)
                 if own != row.revision {
                     guard let own, !needsFilterRecheck, document.currency != .overtakenByPeer else { return .changed }
-                    return try Self.look(at: own, of: document, behind: row.revision, transaction, collection)
+                    return try Self.check(own, of: document, behind: row.revision, transaction, collection)
                 }
-                guard needsFilterRecheck else { return .open }
+                guard needsFilterRecheck else { return .sendable }
                 return .doubted(
                     PolicyDocument(id: document.id, revision: document.version, isDeleted: document.isDeleted, body: row.body ?? []))
             }
-        } then: { session, looks in
+        } then: { session, checks in
             let link = session.links[slot]
             guard link.generation == generation, link.push != nil else { return }
-            let doubted: [PolicyDocument] = looks.compactMap { if case .doubted(let question) = $0 { question } else { nil } }
-            guard let filter = link.pushFilter, !doubted.isEmpty else { return session.outgoingChecks.finish(documents, looks, [], by: "", link) }
+            let doubted: [PolicyDocument] = checks.compactMap { if case .doubted(let question) = $0 { question } else { nil } }
+            guard let filter = link.pushFilter, !doubted.isEmpty else { return session.outgoingChecks.finish(documents, checks, [], by: "", link) }
             // The peer is informed that these will not come, and moves on: to be offered again later, even those on which the filter fails go on the
             // list.
             session.pushes.judge(doubted, by: filter, link, listsFailures: true) { session, verdicts, version in
                 let link = session.links[slot]
                 guard link.generation == generation, link.push != nil else { return }
-                session.outgoingChecks.finish(documents, looks, verdicts, by: version, link)
+                session.outgoingChecks.finish(documents, checks, verdicts, by: version, link)
             }
         }
     }
 
     /// - Parameter verdicts: the filter's verdicts, one for each revision in doubt.
     private func finish(
-        _ documents: [OutgoingDocument], _ looks: [PreSendReview.Look], _ verdicts: [FilterVerdict], by version: String, _ link: CollectionLink
+        _ documents: [OutgoingDocument], _ checks: [PreSendReview.Check], _ verdicts: [FilterVerdict], by version: String, _ link: CollectionLink
     ) {
         var next = verdicts.makeIterator()
-        for (document, look) in zip(documents, looks) {
-            switch look {
-            case .open: session.deltas.send(document, link)
+        for (document, check) in zip(documents, checks) {
+            switch check {
+            case .sendable: session.deltas.send(document, link)
             // A tombstone is also sent to peers that had the document; it says no more than that it is deleted.
             case .hidden where document.isDeleted: session.deltas.send(document.withoutBody(), link)
             case .hidden: stay(document, .isNotOpen, .withdrawn(document.id), link)
@@ -103,7 +103,7 @@ struct OutgoingChecks {
             case .doubted(let question): settle(document, question, next.next() ?? .reject, by: version, link)
             }
         }
-        link.leaving.looked()
+        link.leaving.checked()
         checkNext(link)
     }
 

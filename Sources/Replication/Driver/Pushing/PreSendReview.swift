@@ -7,8 +7,9 @@ import Interfaces
 /// itself or received by another way. Checked in order, many at a time.
 struct PreSendReview {
     /// The store's answer for one revision.
-    enum Look: Sendable {
-        case open
+    enum Check: Sendable {
+        /// It may be sent.
+        case sendable
         case hidden
         /// It has changed since: the newer revision is pushed in its turn.
         case changed
@@ -19,7 +20,7 @@ struct PreSendReview {
     }
 
     private var waiting: [OutgoingDocument] = []
-    private var isLooking = false
+    private var isChecking = false
     private static let rememberedDrops = 1_000
     /// Documents of which a revision that was far behind was dropped last.
     private var dropped: Set<DocumentID> = []
@@ -28,13 +29,13 @@ struct PreSendReview {
 
     /// The revisions to check now; nil while others are being checked.
     mutating func next() -> [OutgoingDocument]? {
-        guard !isLooking, !waiting.isEmpty else { return nil }
+        guard !isChecking, !waiting.isEmpty else { return nil }
         defer { waiting = [] }
-        isLooking = true
+        isChecking = true
         return waiting
     }
 
-    mutating func looked() { isLooking = false }
+    mutating func checked() { isChecking = false }
 
     /// Drops a revision that is far behind, but not twice in a row, otherwise the peer would get nothing of a document that never stands still.
     ///
