@@ -28,7 +28,7 @@ struct ListenerFilterTests {
         let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
         var status = await replicator.run()
         #expect(status.error == nil && status.counts.pulled == 4)
-        #expect(hub.counters.standstills.map(\.id) == [doc("doc-3")])
+        #expect(hub.counters.stalls.map(\.id) == [doc("doc-3")])
         #expect(hub.counters.snapshot.held == 1)
         // It reconnects for nothing, and once more after the fix.
         status = await replicator.run()
@@ -67,10 +67,10 @@ struct ListenerFilterTests {
         try await a.wait { try await $0.count() == 4 }
         try await b.put("doc-6", "{}")
         try await a.wait { try await $0.count() == 5 }
-        #expect(hub.counters.standstills.map(\.id) == [doc("doc-2")])
+        #expect(hub.counters.stalls.map(\.id) == [doc("doc-2")])
         filter.become("2") { _, _ in .pass }
         try await a.wait { try await $0.count() == 6 }
-        #expect(hub.counters.standstills.isEmpty && hub.connections == 1)
+        #expect(hub.counters.stalls.isEmpty && hub.connections == 1)
         await replicator.stop()
     }
 

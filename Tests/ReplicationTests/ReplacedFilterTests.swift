@@ -75,7 +75,7 @@ struct ReplacedFilterTests {
         let told = await waiting.revisions(2)
         #expect(told.map(\.profile) == ["norev", "rev"] && told.map { $0.properties["id"] } == ["a", "b"])
         #expect(told.first?.properties["error"] == "403" && told.first.map { String(buffer: $0.body) } == "")
-        #expect(configuration.kept.heldDocuments.map { $0.standstill.id } == (fails ? [doc("a")] : []))
+        #expect(configuration.kept.heldDocuments.map { $0.stall.id } == (fails ? [doc("a")] : []))
         // It is not lost: the next version decides about it again.
         filter.become("3") { _, _ in .pass }
         if !fails { #expect(try await configuration.kept.review(filter, in: database.database) == 1) }

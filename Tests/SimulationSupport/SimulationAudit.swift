@@ -48,7 +48,7 @@ extension Simulation {
         guard sequences.count == 2, !audited.contains(state) else { return }
         audited.removeAll { $0.link == number }
         audited.append(state)
-        checkIdle(active, passive, replicator, peerStands: !sessions[0].counters.standstills.isEmpty)
+        checkIdle(active, passive, replicator, peerStands: !sessions[0].counters.stalls.isEmpty)
     }
 
     /// What arrives at one moment is taken before the budget is checked: after a pause, all that was on its way to this end, which counts with a

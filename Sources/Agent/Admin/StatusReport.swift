@@ -167,13 +167,13 @@ extension Agent {
                         "pushed_by_peer": JSONOutput.number(peer.counts.pulled),
                         "delta": Self.report(peer.counts.deltas),
                         "held": .array(
-                            peer.standstills.prefix(Self.heldShown).map { held in
+                            peer.stalls.prefix(Self.heldShown).map { held in
                                 JSONOutput.object([
                                     "collection": .string(held.collection.description), "id": .string(held.id.text),
                                     "plugin": .string(held.failure.plugin), "error": .string(held.failure.message),
                                 ])
                             }),
-                        "more_held": JSONOutput.number(max(0, peer.standstills.count - Self.heldShown)),
+                        "more_held": JSONOutput.number(max(0, peer.stalls.count - Self.heldShown)),
                     ])
                 }),
         ])

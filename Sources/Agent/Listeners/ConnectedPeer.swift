@@ -19,7 +19,7 @@ extension PeerListener {
         /// When it was last idle (seconds since 1970); nil if it never was.
         var lastIdle: Int64?
         /// Documents that block the peer's feed until the push filter is fixed.
-        package var standstills: [Standstill] = []
+        package var stalls: [Stall] = []
         /// The connection's name in the logs of both sides.
         package var correlationID: String?
         /// The TLS version and cipher; nil for clear text.

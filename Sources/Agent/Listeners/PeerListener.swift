@@ -253,7 +253,7 @@ package final class PeerListener: ListenerDelegate {
             state.connections.sorted { $0.key < $1.key }.map { _, connection in
                 var peer = connection.peer
                 peer.counts = connection.session.counters.snapshot
-                peer.standstills = connection.session.counters.standstills
+                peer.stalls = connection.session.counters.stalls
                 return peer
             }
         }

@@ -80,11 +80,11 @@ struct RefusedByPeers: Sendable {
 
 extension PeerListener {
     /// Documents that peers do not get because the push filter fails on them; each once, however many peers wait for it.
-    var heldDocuments: [Standstill] {
+    var heldDocuments: [Stall] {
         var told: Set<String> = []
-        let found = peers.flatMap { peer in peer.standstills.map { (peer.database, $0) } } + reviews.kept.heldDocuments
-        return found.compactMap { database, standstill in
-            told.insert("\(database) \(standstill.collection) \(standstill.id)").inserted ? standstill : nil
+        let found = peers.flatMap { peer in peer.stalls.map { (peer.database, $0) } } + reviews.kept.heldDocuments
+        return found.compactMap { database, stall in
+            told.insert("\(database) \(stall.collection) \(stall.id)").inserted ? stall : nil
         }
     }
 }

@@ -1,9 +1,12 @@
-/// A stored checkpoint or local document: the body's original bytes, and its revision token.
-public struct StoredCheckpoint: Sendable, Equatable {
+/// A stored local document or checkpoint: the body's original bytes, and its revision token.
+public struct StoredLocalDocument: Sendable, Equatable {
     /// `<n>-cc` for checkpoints, `0-<n>` for local documents; opaque to clients.
     public var revision: String
     public var body: [UInt8]
 }
+
+/// A checkpoint is stored like a local document.
+public typealias StoredCheckpoint = StoredLocalDocument
 
 /// A checkpoint without its body.
 public struct CheckpointEntry: Sendable, Equatable {

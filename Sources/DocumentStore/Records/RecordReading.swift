@@ -60,13 +60,13 @@ extension ReadTransaction {
     }
 
     /// A document that is never replicated; `nil` if there is none.
-    public final func localDocument(_ collection: Collection, id: String) throws(StoreError) -> StoredCheckpoint? {
+    public final func localDocument(_ collection: Collection, id: String) throws(StoreError) -> StoredLocalDocument? {
         let statement = try active().cached("SELECT rev, body FROM local_documents WHERE collection = ?1 AND id = ?2")
         statement.bind(1, Int64(collection.id))
         statement.bind(2, id)
         defer { statement.reset() }
         guard try session.step(statement) else { return nil }
-        return StoredCheckpoint(revision: "0-\(statement.integer(0))", body: statement.blob(1))
+        return StoredLocalDocument(revision: "0-\(statement.integer(0))", body: statement.blob(1))
     }
 
     /// The size of a document that is never replicated, in bytes; nil if there is none.
@@ -85,7 +85,7 @@ extension ReadTransaction {
     ///   - maxBytes: limit for bodies; the document that exceeds it is the last one.
     public final func localDocuments(
         _ collection: Collection, prefix: String, after: String = "", limit: Int, maxBytes: Int = .max
-    ) throws(StoreError) -> [(id: String, record: StoredCheckpoint)] {
+    ) throws(StoreError) -> [(id: String, record: StoredLocalDocument)] {
         let statement = try active().cached(
             "SELECT id, rev, body FROM local_documents WHERE collection = ?1 AND id >= ?2 AND id > ?4 AND substr(id, 1, length(?2)) = ?2 ORDER BY id LIMIT ?3")
         statement.bind(1, Int64(collection.id))
@@ -93,12 +93,12 @@ extension ReadTransaction {
         statement.bind(3, Int64(limit))
         statement.bind(4, after)
         defer { statement.reset() }
-        var found: [(id: String, record: StoredCheckpoint)] = []
+        var found: [(id: String, record: StoredLocalDocument)] = []
         var bytes = 0
         while bytes < maxBytes, try session.step(statement) {
             let body = statement.blob(2)
             bytes += body.count
-            found.append((statement.text(0), StoredCheckpoint(revision: "0-\(statement.integer(1))", body: body)))
+            found.append((statement.text(0), StoredLocalDocument(revision: "0-\(statement.integer(1))", body: body)))
         }
         return found
     }

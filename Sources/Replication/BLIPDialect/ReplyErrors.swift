@@ -26,17 +26,17 @@ extension Withdrawal {
     /// Peers ask again for what they cannot have at the moment (5xx).
     var code: Int {
         switch self {
-        case .isNotOpen: 403
-        case .wasDropped: 404
-        case .hasNoRoom: 503
+        case .notVisible: 403
+        case .superseded: 404
+        case .exceedsMemory: 503
         }
     }
 
     var text: String {
         switch self {
-        case .isNotOpen: "the document is no longer open to this peer"
-        case .wasDropped: "the revision was dropped for another one, which comes next"
-        case .hasNoRoom(let bytes, let memory):
+        case .notVisible: "the document is no longer open to this peer"
+        case .superseded: "the revision was dropped for another one, which comes next"
+        case .exceedsMemory(let bytes, let memory):
             "it has \(bytes) bytes, for which limits.memory (\(memory)) of the agent that sends it has no room; it takes \(ReplicationLimits.memory(toGive: bytes)) there"
         }
     }

@@ -150,7 +150,7 @@ struct DeltaDriver {
             return false
         }
         link.deltas.refused += 1
-        (document.sendsFullBody, document.currency) = (true, .overtakenByPeer)
+        (document.sendsFullBody, document.freshness) = (true, .overtakenByPeer)
         session.outgoingChecks.send(document, link)
         return true
     }

@@ -99,11 +99,11 @@ protocol Dialect: ~Copyable {
 /// Why a revision is not sent although the peer wants it.
 enum Withdrawal: Sendable, Equatable {
     /// The peer may not see the document any more.
-    case isNotOpen
+    case notVisible
     /// Another revision of the document comes next.
-    case wasDropped
+    case superseded
     /// There is no memory here to send it.
-    case hasNoRoom(bytes: Int, memory: Int)
+    case exceedsMemory(bytes: Int, memory: Int)
 }
 
 /// What we want from a peer's changes.

@@ -69,7 +69,7 @@ final class SessionOverview {
             link.awaitedSeen = awaited
             if session.isPassive {
                 let stalls = link.push.map { ($0.feed.stall.map { [$0] } ?? []) + $0.held.first } ?? []
-                session.counters.stand(link.slot, at: stalls.map { Standstill(collection: link.collection.name, id: $0.id, failure: $0.failure) })
+                session.counters.stall(link.slot, at: stalls.map { Stall(collection: link.collection.name, id: $0.id, failure: $0.failure) })
             }
             let outgoing = link.push?.ledger.heldBytes ?? 0
             session.accounts.outgoingBytes += outgoing - link.outgoingSeen

@@ -66,7 +66,7 @@ struct FeedReader {
     }
 
     /// Stalls the feed before a document. False if it was already stalled there.
-    mutating func stand(at stall: Stall, _ position: FeedPosition) -> Bool {
+    mutating func stall(at stall: Stall, _ position: FeedPosition) -> Bool {
         let isNew = stall != self.stall
         self.stall = stall
         self.position = position

@@ -38,7 +38,7 @@ struct Judgement {
     }
 
     /// The feed stalls, because as many documents as possible are held already.
-    struct Standstill {
+    struct Stall {
         var at: Undecided
         /// The document and everything read after it.
         var notExamined: ArraySlice<OutgoingDocument>
@@ -47,7 +47,7 @@ struct Judgement {
     private(set) var passed: [OutgoingDocument] = []
     private(set) var kept: [KeptBack] = []
     private(set) var undecided: [Undecided] = []
-    private(set) var standstill: Standstill?
+    private(set) var stall: Stall?
 
     /// - Parameters:
     ///   - verdicts: one for each visible document of the page, in order.
@@ -71,7 +71,7 @@ struct Judgement {
                     document: document, stall: .init(id: document.id, version: document.version, failure: failure),
                     position: position ?? FeedPosition(max(1, document.sequence) - 1))
                 if position != nil, undecided.count >= room {
-                    standstill = Standstill(at: found, notExamined: page.documents[index...])
+                    stall = Stall(at: found, notExamined: page.documents[index...])
                     return
                 }
                 undecided.append(found)

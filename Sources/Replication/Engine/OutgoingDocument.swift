@@ -16,7 +16,7 @@ struct BranchEnd: Sendable, Equatable {
 }
 
 /// What has happened here since a revision was read.
-enum Currency: Sendable {
+enum Freshness: Sendable {
     /// Nothing: it is still the current one.
     case current
     /// Something was written, perhaps this document. A peer that gets it takes it as an earlier revision, unless it is far behind.
@@ -38,7 +38,7 @@ struct OutgoingFields: Sendable {
     /// The newest sequence of the collection when it was read.
     var newestWhenRead = SequenceNumber.max
     /// Whether it may have been replaced here by the time it goes out.
-    var currency = Currency.current
+    var freshness = Freshness.current
     /// The body's bytes as stored. Opaque to the machines, apart from their number.
     var body: [UInt8] = []
     /// The size of a body that is left out because there is no memory to send it; 0 if it is not.

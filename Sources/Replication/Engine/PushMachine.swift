@@ -162,9 +162,9 @@ struct PushMachine {
                 continue
             }
             if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
-            let currency: Currency = overtaken.take(document.id) ? .overtakenByPeer : document.newestWhenRead < feed.newest ? .storeHasChanged : .current
+            let freshness: Freshness = overtaken.take(document.id) ? .overtakenByPeer : document.newestWhenRead < feed.newest ? .storeHasChanged : .current
             // An unnecessary write would copy the document.
-            if currency != document.currency { document.currency = currency }
+            if freshness != document.freshness { document.freshness = freshness }
             actions.append(.send(document))
         }
     }
@@ -245,7 +245,7 @@ struct PushMachine {
         while judging == nil, lists.ready.isEmpty, let page = nextPage {
             if let stall = feed.stall, let from = page.from {
                 if let first = page.documents.first(where: { !echoes.holds($0) }), first.id == stall.id, first.version == stall.version {
-                    _ = feed.stand(at: stall, from)
+                    _ = feed.stall(at: stall, from)
                     nextPage = nil
                     return
                 }
@@ -297,10 +297,10 @@ struct PushMachine {
         for each in judgement.undecided { hold(each, &actions) }
         for each in judgement.kept { held.release(each.document.id) }
         for document in judgement.passed { pass(document) }
-        if let standstill = judgement.standstill {
-            for document in standstill.notExamined { ledger.forget(document.id) }
-            nextPage = nextPage?.remains(before: standstill.at.position)
-            if feed.stand(at: standstill.at.stall, standstill.at.position) { report(undecided: standstill.at, &actions) }
+        if let stall = judgement.stall {
+            for document in stall.notExamined { ledger.forget(document.id) }
+            nextPage = nextPage?.remains(before: stall.at.position)
+            if feed.stall(at: stall.at.stall, stall.at.position) { report(undecided: stall.at, &actions) }
         }
         // The trips of these documents begin and end here.
         ledger.count { $0.total += UInt64(judgement.kept.count) }

@@ -28,13 +28,13 @@ public final class KeptFromPeers: Sendable {
     }
 
     let listener: String
-    private let onHeld: @Sendable (Standstill) -> Void
+    private let onHeld: @Sendable (Stall) -> Void
     /// The listed documents on which the filter failed, since the listener was opened.
     private let held = Mutex<[Place: Held]>([:])
     private let watchers = Mutex<(last: Int, streams: [Int: AsyncStream<Void>.Continuation])>((0, [:]))
 
     /// - Parameter onHeld: called for each document on which the filter newly fails.
-    public init(listener: String, onHeld: @escaping @Sendable (Standstill) -> Void = { _ in }) {
+    public init(listener: String, onHeld: @escaping @Sendable (Stall) -> Void = { _ in }) {
         self.listener = listener
         self.onHeld = onHeld
     }
@@ -44,10 +44,10 @@ public final class KeptFromPeers: Sendable {
     static let keyPrefix = "listener "
 
     /// Documents on which the filter failed and that were left out of feeds, by database.
-    public var heldDocuments: [(database: String, standstill: Standstill)] {
+    public var heldDocuments: [(database: String, stall: Stall)] {
         held.withLock { $0.map { ($0.key, $0.value.failure) } }
             .sorted { ($0.0.database, $0.0.collection, $0.0.id) < ($1.0.database, $1.0.collection, $1.0.id) }
-            .map { ($0.0.database, Standstill(collection: $0.0.collection, id: $0.0.id, failure: $0.1)) }
+            .map { ($0.0.database, Stall(collection: $0.0.collection, id: $0.0.id, failure: $0.1)) }
     }
 
     /// Whether documents of a database were left out of feeds because the filter failed on them.
@@ -148,7 +148,7 @@ public final class KeptFromPeers: Sendable {
                 return held.updateValue(Held(failure: failure, revision: revision, context: context), forKey: place) == nil
             }
             isAnyNew = isAnyNew || isNew
-            if isNew { onHeld(Standstill(collection: collection.name, id: each.id, failure: failure)) }
+            if isNew { onHeld(Stall(collection: collection.name, id: each.id, failure: failure)) }
         }
     }
 

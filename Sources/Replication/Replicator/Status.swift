@@ -112,7 +112,7 @@ public struct ReplicationCounts: Sendable, Equatable {
 }
 
 /// A document that a pulling peer does not get because the push filter could not decide about it.
-public struct Standstill: Sendable, Equatable {
+public struct Stall: Sendable, Equatable {
     public var collection: CollectionName
     public var id: DocumentID
     public var failure: PolicyFailure
@@ -129,7 +129,7 @@ public final class ReplicationCounters: Sendable {
     }
 
     private let state = Mutex(State())
-    private let stalls = Mutex([Int: [Standstill]]())
+    private let stallsBySlot = Mutex([Int: [Stall]]())
     let blobs = BlobProgress()
 
     public init() {}
@@ -143,10 +143,10 @@ public final class ReplicationCounters: Sendable {
     func rest() { state.withLock { $0.isAtRest = true } }
 
     /// Documents held for this peer because the push filter could not decide about them; only a few per collection.
-    public var standstills: [Standstill] { stalls.withLock { $0.sorted { $0.key < $1.key }.flatMap(\.value) } }
+    public var stalls: [Stall] { stallsBySlot.withLock { $0.sorted { $0.key < $1.key }.flatMap(\.value) } }
 
-    func stand(_ slot: Int, at standstills: [Standstill]) {
-        stalls.withLock { if $0[slot] ?? [] != standstills { $0[slot] = standstills } }
+    func stall(_ slot: Int, at stalls: [Stall]) {
+        stallsBySlot.withLock { if $0[slot] ?? [] != stalls { $0[slot] = stalls } }
     }
 
     /// Adds what happened since the last call.

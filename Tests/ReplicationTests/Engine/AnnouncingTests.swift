@@ -195,7 +195,7 @@ import Testing
         overtake("offered")
         push.on(.answered(list, [.wanted(known: [])]))
         guard case .send(let sent)? = push.last.first else { return #expect(Bool(false), "nothing is sent") }
-        #expect((sent.currency == .overtakenByPeer) == (place == "being read" || place == "offered"))
+        #expect((sent.freshness == .overtakenByPeer) == (place == "being read" || place == "offered"))
     }
 
     /// Whoever wrote it: the peer may have the newer revision by another way.
@@ -209,7 +209,7 @@ import Testing
         push.on(.storeChanged(newest: newest))
         push.on(.answered(list, [.wanted(known: [])]))
         guard case .send(let sent)? = push.last.first else { return #expect(Bool(false), "nothing is sent") }
-        #expect((sent.currency == .storeHasChanged) == (newest == 2))
+        #expect((sent.freshness == .storeHasChanged) == (newest == 2))
     }
 
     @Test func aRevisionIsGivenUpIfTheNextOneDoesNotDescendFromIt() {

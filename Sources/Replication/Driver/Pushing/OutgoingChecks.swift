@@ -19,7 +19,7 @@ struct OutgoingChecks {
     /// There is no memory to send it: the peer is informed, and this side's operator can change that.
     private func sendNothing(of document: OutgoingDocument, _ link: CollectionLink) {
         let error = ReplicationError(unsent: document.bodySize, memory: session.memory.limit)
-        stay(document, .hasNoRoom(bytes: document.bodySize, memory: session.memory.limit), .unsent(document.id, error), link)
+        stay(document, .exceedsMemory(bytes: document.bodySize, memory: session.memory.limit), .unsent(document.id, error), link)
     }
 
     /// Whether it passed a filter that is no longer in force. The end of a branch is not filtered: the document follows it.
@@ -29,7 +29,7 @@ struct OutgoingChecks {
     }
 
     /// Whether another revision may be in its place by now. The end of a branch is not the current revision in any case.
-    private func mayHaveChanged(_ document: OutgoingDocument) -> Bool { !document.isEndOfBranch && document.currency != .current }
+    private func mayHaveChanged(_ document: OutgoingDocument) -> Bool { !document.isEndOfBranch && document.freshness != .current }
 
     /// A peer that has a later revision, by another way, no longer knows the one that lies this many generations before it, and would take it for our
     /// decision. Half of what Couchbase Lite keeps by default (`maxRevTreeDepth`).
@@ -65,7 +65,7 @@ struct OutgoingChecks {
                 // It may have got another name by now.
                 let own = row.sequence == document.sequence ? row.revision : try transaction.revision(named: document.version, collection, document.id)
                 if own != row.revision {
-                    guard let own, !needsFilterRecheck, document.currency != .overtakenByPeer else { return .changed }
+                    guard let own, !needsFilterRecheck, document.freshness != .overtakenByPeer else { return .changed }
                     return try Self.check(own, of: document, behind: row.revision, transaction, collection)
                 }
                 guard needsFilterRecheck else { return .sendable }
@@ -97,9 +97,9 @@ struct OutgoingChecks {
             case .sendable: session.deltas.send(document, link)
             // A tombstone is also sent to peers that had the document; it says no more than that it is deleted.
             case .hidden where document.isDeleted: session.deltas.send(document.withoutBody(), link)
-            case .hidden: stay(document, .isNotOpen, .withdrawn(document.id), link)
+            case .hidden: stay(document, .notVisible, .withdrawn(document.id), link)
             case .farBehind where !link.leaving.dropOnce(document.id): session.deltas.send(document, link)
-            case .changed, .farBehind: stay(document, .wasDropped, .withdrawn(document.id), link)
+            case .changed, .farBehind: stay(document, .superseded, .withdrawn(document.id), link)
             case .doubted(let question): settle(document, question, next.next() ?? .reject, by: version, link)
             }
         }
@@ -122,8 +122,8 @@ struct OutgoingChecks {
         case .replace(let body):
             document.replaceBody(body)
             session.deltas.send(document, link)
-        case .reject: stay(document, .isNotOpen, .keptBack(document.id, nil, by: version), link)
-        case .failed(let failure): stay(document, .isNotOpen, .keptBack(document.id, failure, by: version), link)
+        case .reject: stay(document, .notVisible, .keptBack(document.id, nil, by: version), link)
+        case .failed(let failure): stay(document, .notVisible, .keptBack(document.id, failure, by: version), link)
         }
     }
 

@@ -13,7 +13,7 @@ struct PushActions {
         // The actions on each document come first: the others need more parameters.
         switch action {
         case .send(let document): session.outgoingChecks.send(document, link)
-        case .withdraw(let document): session.dialect.withdraw(link.slot, document, .wasDropped)
+        case .withdraw(let document): session.dialect.withdraw(link.slot, document, .superseded)
         case .report(let event): session.reports.report(event)
         case .notifyPull(let id, let version): session.tell(link, pull: .pushed(id, version))
         case .applyRemovals(let removals): session.removals.applyRemovals(removals, link)

@@ -7,7 +7,7 @@ import Testing
 
 /// A listener's push filter cannot decide about more documents than may be held: there the feed for that peer stands still, because the peer's
 /// checkpoint must not pass the document.
-@Suite struct StandstillTests {
+@Suite struct StallTests {
     /// A feed that stands still before `b`.
     private func stalled() -> PushRun {
         var push = PushRun(.announce, filter: true) { $0.heldDocuments = 0 }
@@ -159,10 +159,10 @@ import Testing
     @Test func aFeedThatStandsStillIsAtItsEndOnceItHasLookedAgain() {
         let stall = FeedReader.Stall(id: doc("b"), version: rev("1-a"), failure: failing)
         var feed = FeedReader(from: FeedPosition(1))
-        let isNew = feed.stand(at: stall, FeedPosition(1))
+        let isNew = feed.stall(at: stall, FeedPosition(1))
         #expect(isNew && !feed.isAtEnd)
         _ = feed.accept(page(outgoing("b", 2)))
-        let isNewAgain = feed.stand(at: stall, FeedPosition(1))
+        let isNewAgain = feed.stall(at: stall, FeedPosition(1))
         #expect(!isNewAgain && feed.isAtEnd)
         feed.storeChanged(3)
         #expect(!feed.isAtEnd)
