@@ -60,8 +60,8 @@ enum PullEvent: Sendable {
     /// The peer will not send what it offered.
     case withdrawn(RemoteSequence?)
     case insertion(InsertionEvent)
-    /// Answers ``PullAction/applyRemovals(_:)``: what became of each. (``PushEvent/removalsArrived(_:)`` is their arrival.)
-    case removalsArrived([RemovalOutcome])
+    /// Answers ``PullAction/applyRemovals(_:)``: what became of each.
+    case removalsApplied([RemovalOutcome])
     /// The pull filter failed on these removals earlier, and can be asked again.
     case removalsAreDue([Removal])
     /// Answers ``PullAction/decide(_:)``.

@@ -120,7 +120,7 @@ struct PullMachine {
             insertion.handle(event, &ended, &actions)
             if case .failed(_, let error) = event, !settings.isPassive, (error as? StoreError)?.isOutOfSpace != true { actions.append(.fail(error)) }
             settle(ended, &actions)
-        case .removalsArrived(let taken): acceptRemovals(taken, &actions)
+        case .removalsApplied(let taken): acceptRemovals(taken, &actions)
         case .removalsAreDue(let due):
             counts.total += UInt64(due.count)
             removals += due

@@ -68,7 +68,7 @@ enum PushEvent: Sendable {
     /// The peer sent these revisions on this connection; they are stored. `listed`: those that are on the list of held and rejected ones instead.
     case pulled([(DocumentID, Version)], listed: Set<DocumentID> = [])
     /// The peer's revisions of these documents were refused because these revisions are current here: it needs them to make progress.
-    case met([(DocumentID, Version)])
+    case refusedInFavourOf([(DocumentID, Version)])
     /// Whether everything that the peer announced is here and nothing of it waits for a decision.
     case pullIsComplete(Bool)
     /// A blob that was missing or damaged here has been repaired.

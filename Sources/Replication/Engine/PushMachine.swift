@@ -117,7 +117,7 @@ struct PushMachine {
         case .messageMade(let id): ledger.releaseBody(of: id)
         case .recordNow: note(&actions)
         case .pulled(let revisions, let listed): accept(pulled: revisions, listed: listed, &actions)
-        case .met(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
+        case .refusedInFavourOf(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
         case .blobMended(let digest): ledger.callBack(ownBlobs.take(digest))

@@ -240,11 +240,11 @@ import Testing
         push.on(.pulled([(doc("a"), rev("1-a"))]))
         push.on(.read(page(outgoing("a", 1), isEnd: true)))
         push.on(.read(end(1)))
-        #expect(push.on(.met([(doc("a"), rev("1-a"))])) == ["again a"])
+        #expect(push.on(.refusedInFavourOf([(doc("a"), rev("1-a"))])) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1)])).first == "offer a@1-a")
         push.on(.answered(push.list ?? ChangeListID(number: 0), [.declined]))
         // The peer may propose many times before it looks at our answers.
-        #expect(push.on(.met([(doc("a"), rev("1-a"))])) == [])
+        #expect(push.on(.refusedInFavourOf([(doc("a"), rev("1-a"))])) == [])
         #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
     }
 
@@ -254,7 +254,7 @@ import Testing
         push.start()
         push.on(.read(end(0)))
         push.on(.storeChanged(newest: 1))
-        #expect(push.on(.met([(doc("a"), rev("1-a"))])) == [])
+        #expect(push.on(.refusedInFavourOf([(doc("a"), rev("1-a"))])) == [])
         push.on(.pulled([(doc("a"), rev("1-a"))]))
         #expect(push.on(.read(page(outgoing("a", 1)))).first == "offer a@1-a")
     }
@@ -262,7 +262,7 @@ import Testing
     @Test func theFeedDoesNotWaitForADocumentThatHasToBeOfferedAgain() {
         var push = PushRun(.announce, continuous: false)
         push.start()
-        push.on(.met([(doc("a"), rev("2-a")), (doc("b"), rev("2-b"))]))
+        push.on(.refusedInFavourOf([(doc("a"), rev("2-a")), (doc("b"), rev("2-b"))]))
         #expect(push.on(.read(page(outgoing("c", 1), outgoing("a", 2, "2-a"), outgoing("b", 3, "2-b")))).first == "offer c@1-a a@2-a b@2-b")
         let list = push.list ?? ChangeListID(number: 0)
         #expect(push.on(.read(end(3))) == ["caught up"])
@@ -276,7 +276,7 @@ import Testing
         push.start()
         push.on(.read(page(outgoing("b", 1))))
         let list = push.list ?? ChangeListID(number: 0)
-        push.on(.met([(doc("a"), rev("1-a"))]))
+        push.on(.refusedInFavourOf([(doc("a"), rev("1-a"))]))
         push.on(.read(end(1)))
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 3)])) == ["caught up"])
         push.on(.answered(list, [.declined]))
@@ -287,7 +287,7 @@ import Testing
         var push = PushRun(.announce, continuous: false)
         push.start()
         #expect(push.on(.read(end(0))) == ["caught up"])
-        #expect(push.on(.met([(doc("a"), rev("1-a"))])) == [] && push.machine.isFinished)
+        #expect(push.on(.refusedInFavourOf([(doc("a"), rev("1-a"))])) == [] && push.machine.isFinished)
     }
 
     @Test func aBlockedFeedContinuesWithTheNextChange() {

@@ -110,7 +110,7 @@ import Testing
         #expect(pull.offer(row(5, "a", isAccessRemoved: true)).contains("take away a"))
         #expect(!pull.on(.listArrived(offeredList)).contains("read list"))
         #expect(pull.through == nil && !pull.machine.isComplete)
-        #expect(pull.on(.removalsArrived([RemovalOutcome(removal: Self.removal, end: .purged)])).contains("read list"))
+        #expect(pull.on(.removalsApplied([RemovalOutcome(removal: Self.removal, end: .purged)])).contains("read list"))
         #expect(pull.through == "5")
     }
 }

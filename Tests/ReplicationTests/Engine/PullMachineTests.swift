@@ -274,7 +274,7 @@ import Testing
         #expect(pull.last.map(\.words) == ["store a@1-a"])
         #expect(pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))])).last == "take away a")
         #expect(pull.through == "1")
-        #expect(pull.on(.removalsArrived([RemovalOutcome(removal: Removal(id: doc("a"), sequence: RemoteSequence(json: "2")), end: .purged)])) == ["report a removed", "read list"])
+        #expect(pull.on(.removalsApplied([RemovalOutcome(removal: Removal(id: doc("a"), sequence: RemoteSequence(json: "2")), end: .purged)])) == ["report a removed", "read list"])
         #expect(pull.machine.counts.accessRemoved == 1)
         #expect(pull.through == "2" && pull.counts.completed == 2)
     }
@@ -286,7 +286,7 @@ import Testing
         #expect(pull.on(.checked(pull.batch, [.checked(checked(1, "a", isRemoval: true))])) == ["take away a"])
         #expect(pull.through == nil && !pull.machine.isDrained)
         let removal = Removal(id: doc("a"), sequence: RemoteSequence(json: "1"), replyTo: AnswerHandle(number: 1))
-        #expect(pull.on(.removalsArrived([RemovalOutcome(removal: removal, end: .purged)])) == ["settle 1", "report a removed"])
+        #expect(pull.on(.removalsApplied([RemovalOutcome(removal: removal, end: .purged)])) == ["settle 1", "report a removed"])
         #expect(pull.through == "1" && pull.machine.isDrained && pull.counts.completed == pull.counts.total)
     }
 

@@ -225,7 +225,7 @@ import Testing
                     here.insert(each.sequence?.integer ?? 0)
                     if sent.contains(each.id) { failure = "\(each.id) is taken away while the peer owes an answer about it" }
                 }
-                due.append(.pull(.removalsArrived(removals.map { RemovalOutcome(removal: $0, end: .purged) })))
+                due.append(.pull(.removalsApplied(removals.map { RemovalOutcome(removal: $0, end: .purged) })))
             case .unlist, .unlistSettled, .announceCaughtUp, .watchRemovals, .report: break
             case .fail(let error): failure = "the push ends with \(error)"
             }
@@ -299,7 +299,7 @@ import Testing
             case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))
             case .readConflicts: due.append(.pull(.conflictsRead(ConflictDecider.Page(ids: []))))
             case .notifyPush(let revisions, let listed): due.append(.push(.pulled(revisions, listed: listed)))
-            case .notifyPushOfRefusal(let revisions): due.append(.push(.met(revisions)))
+            case .notifyPushOfRefusal(let revisions): due.append(.push(.refusedInFavourOf(revisions)))
             case .notifyPushOfDecision(let ids): due.append(.push(.decided(ids)))
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
             case .fail(let error): failure = "\(error)"

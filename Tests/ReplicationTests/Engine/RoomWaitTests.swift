@@ -89,7 +89,7 @@ import Testing
         var pull = waiting()
         #expect(pull.offer(row(3, "c"), row(4, "d", "2-d", isDeletion: true), row(5, "e", isAccessRemoved: true), row(6, "f")) == ["answer -+--", "take away e"])
         let removal = Removal(id: doc("e"), sequence: RemoteSequence(json: "5"))
-        pull.on(.removalsArrived([RemovalOutcome(removal: removal, end: .purged)]))
+        pull.on(.removalsApplied([RemovalOutcome(removal: removal, end: .purged)]))
         pull.on(.arrived(received(4, "d", "2-d")))
         var deletion = checked(4, "d", "2-d")
         deletion.isDeleted = true

@@ -12,7 +12,7 @@ struct AccessRemovals {
     /// Asks the pull filter about the documents, purges those that need not stay, and reports what became of each.
     func applyRemovals(_ removals: [Removal], _ link: CollectionLink) {
         guard case .active(let active) = session.role, let remote = link.remote else {
-            return session.tell(link, pull: .removalsArrived(removals.map { RemovalOutcome(removal: $0, end: .kept) }))
+            return session.tell(link, pull: .removalsApplied(removals.map { RemovalOutcome(removal: $0, end: .kept) }))
         }
         let (slot, collection, filter) = (link.slot, link.collection, link.pullFilter)
         // As in Couchbase Lite, a replicator of chosen documents does not purge.
@@ -75,7 +75,7 @@ struct AccessRemovals {
                         link.orphansReviewed = nil
                         session.removals.reviewOrphans(link, after: after)
                     }
-                    session.tell(link, pull: .removalsArrived(done.ends))
+                    session.tell(link, pull: .removalsApplied(done.ends))
                 }
             }
         }

@@ -102,7 +102,7 @@ struct PullActions {
             guard let decider = link.resolver else { return }
             session.read { try decider.conflicted($0, after: after, limit: DriverBounds.documentsPerPage) } then: { $0.tell($0.links[slot], pull: .conflictsRead($1)) }
         case .notifyPush(let revisions, let listed): if link.push != nil { session.tell(link, push: .pulled(revisions, listed: listed)) }
-        case .notifyPushOfRefusal(let revisions): if link.push != nil { session.tell(link, push: .met(revisions)) }
+        case .notifyPushOfRefusal(let revisions): if link.push != nil { session.tell(link, push: .refusedInFavourOf(revisions)) }
         case .notifyPushOfDecision(let ids): if link.push != nil { session.tell(link, push: .decided(ids)) }
         case .startFlushTimer:
             session.later(milliseconds: session.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
