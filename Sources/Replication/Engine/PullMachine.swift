@@ -27,9 +27,9 @@ struct PullMachine {
     /// The peer sent the empty list that ends its backlog.
     private var isBacklogOver = false
     /// Judges again what is on the list of held revisions.
-    private var heldReview = KeptBackReview(isDue: false)
+    private var heldReview = PagedReview(isDue: false)
     /// Finds the conflicts that are still pending, from earlier runs or because a resolver failed.
-    private var conflictReview = KeptBackReview(isDue: false)
+    private var conflictReview = PagedReview(isDue: false)
     /// Documents whose conflict is to be decided next.
     var conflicts: [DocumentID] = []
     /// One batch of conflicts at a time is being decided.
@@ -143,7 +143,7 @@ struct PullMachine {
     private mutating func advance(_ actions: inout [PullAction]) {
         insertion.advance(expectsMore: !asked.isEmpty || expected > 0, &actions)
         applyRemovals(&actions)
-        if conflicts.isEmpty, let after = conflictReview.begin() { actions.append(.readConflicts(after: after)) }
+        if conflicts.isEmpty, case .page(let after) = conflictReview.begin() { actions.append(.readConflicts(after: after)) }
         if !isDeciding, !conflicts.isEmpty {
             isDeciding = true
             let some = Array(conflicts.prefix(settings.limits.conflictsAtOnce))
@@ -152,7 +152,7 @@ struct PullMachine {
         }
         // Removals are carried out before a later list can bring the document back.
         if removals.isEmpty, removalsUnderWay == 0, mayRequestMore, let list = lists.begin() { actions.append(.readList(list)) }
-        if !heldReview.isOver, canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
+        if !heldReview.isOver, canReview, case .page(let after) = heldReview.begin() { actions.append(.readHeld(after: after)) }
     }
 
     /// Whether more revisions may be requested: each may become another conflict, and deciding may be slow.

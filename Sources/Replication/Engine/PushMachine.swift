@@ -28,7 +28,7 @@ struct PushMachine {
     /// The peer was told that its backlog has ended. That is said once.
     private var announcedCaughtUp = false
     /// Judges again the documents that were kept back earlier.
-    private var review: KeptBackReview
+    private var review: PagedReview
     /// Documents may be on the kept-back list for this peer: those that it gets after all have to be taken off.
     var hasKeptBack = false
     /// Documents put on the list on this connection because the peer refused them.
@@ -55,7 +55,7 @@ struct PushMachine {
         refused = RefusedRetries(settings.limits)
         ownBlobs = OwnBlobWaits(limit: settings.limits.refusedDocuments)
         retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)
-        review = KeptBackReview(isDue: settings.style == .propose)
+        review = PagedReview(isDue: settings.style == .propose)
         isPullComplete = !settings.pulls
     }
 
@@ -178,7 +178,7 @@ struct PushMachine {
             actions.append(.readAgain(due.map { ($0.id, acknowledged.version(of: $0.id) ?? $0.peerVersion) }))
         } else if !review.isOver {
             // Documents that an earlier version of the filter is just keeping back must be on the list before it is read.
-            guard ledger.excluding == 0, let after = review.begin() else { return }
+            guard ledger.excluding == 0, case .page(let after) = review.begin() else { return }
             feed.reading = .keptBack
             actions.append(.readKeptBack(after: after))
         } else if !feed.isAtEnd, !isOver {

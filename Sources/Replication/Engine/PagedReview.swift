@@ -1,12 +1,19 @@
 import Documents
 
-/// The review of the kept-back list for a peer: at the start, and whenever another version of the filter comes into force.
-struct KeptBackReview {
+/// A review of a stored list, page by page: at the start, and again when another version of its policy comes into force.
+struct PagedReview {
+    /// What to read now.
+    enum Begin {
+        case notDue
+        /// The page after this document; nil for the first page.
+        case page(after: DocumentID?)
+    }
+
     private enum State {
         case nothing
         case due(after: DocumentID?)
         case reading
-        /// The filter changed again while a page was being read: start over.
+        /// The policy changed again while a page was being read: start over.
         case readingStale
     }
 
@@ -23,11 +30,11 @@ struct KeptBackReview {
         }
     }
 
-    /// Where to continue reading; nil if no review is due.
-    mutating func begin() -> DocumentID?? {
-        guard case .due(let after) = state else { return nil }
+    /// Begins the next page, if a review is due and no page is being read.
+    mutating func begin() -> Begin {
+        guard case .due(let after) = state else { return .notDue }
         state = .reading
-        return .some(after)
+        return .page(after: after)
     }
 
     /// A page was read.
