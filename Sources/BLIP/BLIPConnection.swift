@@ -3,7 +3,7 @@ public import NIOCore
 /// One BLIP 3 connection without its socket: frames in and events out, messages in and frames out. It never acts on its own and has no clock; the
 /// owner calls it from a single place (an event loop).
 ///
-/// After ``receive(_:room:into:)`` and after sending, call ``nextFrame(_:)`` until it returns nil. After an error, close the WebSocket with the
+/// After ``receive(_:inflationLimit:into:)`` and after sending, call ``nextFrame(_:)`` until it returns nil. After an error, close the WebSocket with the
 /// error's `closeCode` and call ``fail()``.
 ///
 /// Only long messages are subject to flow control by acknowledgements (``acknowledgesReceived``); short ones are not. An owner that has too
@@ -49,7 +49,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
     /// Scratch buffer for inflated frame data, kept to save allocations.
     var inflatedScratch = ByteBuffer()
     /// Bytes to which the current frame may still inflate.
-    var inflateRoom = Int.max
+    var inflationLeft = Int.max
     var suspendedFrame: SuspendedFrame?
     /// The suspended frame that is being resumed at the moment.
     var resumedFrame: SuspendedFrame?
@@ -146,7 +146,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
     /// Bytes delivered as `.replyBytes` and not consumed yet.
     public var unconsumedBytes: Int { incomingStreams.unconsumedBytes }
 
-    /// Whether the owner should stop reading, and pass no more frames to ``receive(_:room:into:)``, until it has consumed some data: a streamed reply
+    /// Whether the owner should stop reading, and pass no more frames to ``receive(_:inflationLimit:into:)``, until it has consumed some data: a streamed reply
     /// has more than four times `BLIPLimits.streamWindow` unconsumed. Acknowledgements count bytes as transmitted, so they slow down highly
     /// compressible data too late. Check after each frame, because one frame can inflate to `maximumInflatedFrame`.
     public var shouldPauseReading: Bool { incomingStreams.isCrowded }
@@ -273,11 +273,11 @@ public struct BLIPConnection: ~Copyable, Sendable {
     /// Processes one WebSocket binary message, which is one frame, with `accept` in `Receiving.swift`. Once the last frame of a message has arrived,
     /// an event brings the whole message. Events are appended in order; events appended before an error are valid.
     ///
-    /// - Parameter room: the number of bytes to which the frame's data may inflate. A frame that would exceed it is suspended and must be completed
-    ///   with ``resume(room:into:)`` before the next frame is passed in.
-    public mutating func receive(_ frame: ByteBuffer, room: Int = .max, into events: inout [BLIPEvent]) throws(BLIPError) {
+    /// - Parameter inflationLimit: the number of bytes to which the frame's data may inflate. A frame that would exceed it is suspended and must be completed
+    ///   with ``resume(inflationLimit:into:)`` before the next frame is passed in.
+    public mutating func receive(_ frame: ByteBuffer, inflationLimit: Int = .max, into events: inout [BLIPEvent]) throws(BLIPError) {
         guard !isFailed, suspendedFrame == nil else { throw .connectionFailed }
-        inflateRoom = room
+        inflationLeft = inflationLimit
         do {
             try accept(frame, &events)
         } catch {
@@ -286,15 +286,15 @@ public struct BLIPConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Whether a partly inflated frame waits for ``resume(room:into:)``.
+    /// Whether a partly inflated frame waits for ``resume(inflationLimit:into:)``.
     public var isSuspended: Bool { suspendedFrame != nil }
 
     /// Continues with the suspended frame.
-    public mutating func resume(room: Int, into events: inout [BLIPEvent]) throws(BLIPError) {
+    public mutating func resume(inflationLimit: Int, into events: inout [BLIPEvent]) throws(BLIPError) {
         guard let suspended = suspendedFrame.take() else { return }
         resumedFrame = suspended
         defer { resumedFrame = nil }
-        try receive(suspended.frame, room: room, into: &events)
+        try receive(suspended.frame, inflationLimit: inflationLimit, into: &events)
     }
 
     /// The next frame to put on the wire. Nil when nothing may be sent at the moment: nothing is queued, everything queued waits for

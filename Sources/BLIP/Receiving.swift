@@ -276,11 +276,11 @@ extension BLIPConnection {
         var input = resumed?.input ?? Inflater.Input(frame, header.length, length)
         var produced = resumed?.produced ?? 0
         while true {
-            guard inflateRoom > 0 else {
+            guard inflationLeft > 0 else {
                 suspendedFrame = SuspendedFrame(frame: frame, input: input, produced: produced)
                 return false
             }
-            let allowed = min(limits.maximumInflatedFrame - produced + 1, inflateRoom)
+            let allowed = min(limits.maximumInflatedFrame - produced + 1, inflationLeft)
             let outcome: Inflater.Outcome
             let new: Int
             switch partial.phase {
@@ -303,7 +303,7 @@ extension BLIPConnection {
                 checksumIn.add(inflatedScratch, 0, new)
             }
             produced += new
-            inflateRoom -= new
+            inflationLeft -= new
             took(new, &partial)
             if case .failed(let reason) = outcome { throw .compression(reason: reason, message: header.number) }
             guard produced <= limits.maximumInflatedFrame else {

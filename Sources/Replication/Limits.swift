@@ -221,8 +221,8 @@ public struct ReplicationLimitValues: Sendable {
 enum EngineBounds {
     /// `checkpoint_attempts`: how often a checkpoint is sent to a peer whose copy changes concurrently.
     static let checkpointAttempts = 3
-    /// While there is no room here for a checkpoint, it is saved at doubling intervals: at most this many times the usual one.
-    static let checkpointIntervalsWithoutRoom = 64
+    /// While there is no space here for a checkpoint, it is saved at doubling intervals: at most this many times the usual one.
+    static let checkpointIntervalsWithoutSpace = 64
     /// `shown_held_documents`: documents skipped by a feed that are listed with their error; the others are only counted.
     static let shownHeldDocuments = 10
     /// `silence_grace`: seconds allowed for data in flight to arrive, before an idle connection that misses something counts as dead.
@@ -340,7 +340,7 @@ enum DriverBounds {
 /// Limits that follow from those of a connection.
 extension ReplicationLimits {
     /// Documents, and likewise deletions, that are requested in a row while none fits: as many as are stored in one transaction.
-    var triesForRoom: Int { self.insertionBatch }
+    var triesForSpace: Int { self.insertionBatch }
     /// Arrived revisions that are searched for documents at most: as many as are stored in one transaction.
     var searchedArrivals: Int { self.insertionBatch }
 }

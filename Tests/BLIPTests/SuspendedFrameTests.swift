@@ -24,11 +24,11 @@ struct SuspendedFrameTests {
         var resumed = 0
         while let frame = sender.nextFrame() {
             var before = receiver.takenBytes
-            try receiver.receive(frame, room: Self.room, into: &events)
+            try receiver.receive(frame, inflationLimit: Self.room, into: &events)
             #expect(receiver.takenBytes - before <= Self.room)
             while receiver.isSuspended {
                 before = receiver.takenBytes
-                try receiver.resume(room: Self.room, into: &events)
+                try receiver.resume(inflationLimit: Self.room, into: &events)
                 #expect(receiver.takenBytes - before <= Self.room)
                 resumed += 1
             }
@@ -45,7 +45,7 @@ struct SuspendedFrameTests {
         for _ in 0..<2 { sender.send(OutgoingRequest(profile: "put", body: ByteBuffer(repeating: 0x20, count: 10_000), isCompressed: true)) }
         let (first, second) = (sender.nextFrame(), sender.nextFrame())
         let next = try #require(second)
-        try receiver.receive(try #require(first), room: Self.room, into: &events)
+        try receiver.receive(try #require(first), inflationLimit: Self.room, into: &events)
         #expect(receiver.isSuspended && events.isEmpty)
         do throws(BLIPError) {
             try receiver.receive(next, into: &events)

@@ -327,13 +327,13 @@ import Testing
     /// Otherwise callers that keep taking small parts would leave none for those that need a lot at once.
     @Test func pagesTakeNoMemoryWhileWorkWaits() async {
         let budget = MemoryBudget(limit: 64 * megabyte)
-        #expect(SessionAccounts.pageRoom(budget).room != nil)
+        #expect(SessionAccounts.pageReservation(budget).reservation != nil)
         var first = await budget.reserve(budget.workLimit)
-        #expect(first != nil && SessionAccounts.pageRoom(budget).room != nil)
+        #expect(first != nil && SessionAccounts.pageReservation(budget).reservation != nil)
         let second = Task { await budget.reserve(budget.workLimit) != nil }
         while !budget.isAwaited { await Task.yield() }
-        let page = SessionAccounts.pageRoom(budget)
-        #expect(page.room == nil && page.bytes > 0)
+        let page = SessionAccounts.pageReservation(budget)
+        #expect(page.reservation == nil && page.bytes > 0)
         first = nil
         #expect(first == nil)
         #expect(await second.value)

@@ -30,7 +30,7 @@ struct ReadOnlyPeerTests {
             await first.wait { $0.activity == .idle && $0.refusals.push != nil && $0.refusals.checkpoint != nil && $0.counts.pulled == 50 }
             #expect(first.status.error == nil && first.status.refusals.push?.code == 403 && first.status.refusals.push?.remedy != nil)
             // Counted from the first refusal, and not from when somebody first looked.
-            #expect(first.status.behindSince.push != nil && first.status.behindSince.room == nil)
+            #expect(first.status.behindSince.push != nil && first.status.behindSince.space == nil)
             #expect(first.status.lastSuccess == nil && first.status.lag(now: 5) == nil)
             #expect(try await first.refusedCount() == 0)
             #expect(try await first.pendingDocumentIDs().count == 3)

@@ -55,13 +55,13 @@ struct SuspensionTests {
         try await b.put("x", "{}")
         let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true), Hub(b))
         await replicator.start()
-        #expect(await replicator.wait { $0.activity == .idle && $0.refusals.room?.code == 507 } != nil)
+        #expect(await replicator.wait { $0.activity == .idle && $0.refusals.space?.code == 507 } != nil)
         #expect(await replicator.suspend())
-        #expect(await replicator.wait { $0.activity == .offline && $0.refusals.room == nil } != nil)
+        #expect(await replicator.wait { $0.activity == .offline && $0.refusals.space == nil } != nil)
         #expect(await replicator.resume())
-        #expect(await replicator.wait { $0.activity == .idle && $0.refusals.room != nil } != nil)
+        #expect(await replicator.wait { $0.activity == .idle && $0.refusals.space != nil } != nil)
         await replicator.stop()
-        #expect(replicator.status.refusals.room == nil)
+        #expect(replicator.status.refusals.space == nil)
         isFull.withLock { $0 = false }
         await replicator.start()
         try await a.wait { try await $0.count() == 1 }

@@ -39,7 +39,7 @@ extension Simulation {
         guard record.damaged.isDisjoint(with: [active.number, passive.number]), let process = active.process, let peer = passive.process,
             let replicator = process.replicators.first(where: { $0.configuration.target == "machine-\(passive.number)" }),
             // A replicator whose pull waits for room says so.
-            replicator.status.activity == .idle, replicator.status.refusals.room == nil, network.wholeConnections(active.number, passive.number) == 1
+            replicator.status.activity == .idle, replicator.status.refusals.space == nil, network.wholeConnections(active.number, passive.number) == 1
         else { return }
         let sessions = peer.sessions.values.filter { $0.peer == active.number }
         guard sessions.count == 1, sessions[0].activity == .idle else { return }

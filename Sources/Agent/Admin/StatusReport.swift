@@ -271,7 +271,7 @@ extension Agent {
             // What the peer refuses while the rest goes on: it takes no documents from us, or stores no checkpoint for us.
             "push_refused": status.refusals.push.map { report($0) } ?? .null,
             // There is no disk space here for what the peer has; pushing goes on.
-            "pull_waits": status.refusals.room.map { report($0, remedy: roomRemedy) } ?? .null,
+            "pull_waits": status.refusals.space.map { report($0, remedy: roomRemedy) } ?? .null,
             "checkpoint_refused": status.refusals.checkpoint.map { report($0) } ?? .null,
             // When the remote was last found at an earlier sequence than before, as after a restore from a backup.
             "remote_went_back": status.wentBack.map { report($0) } ?? .null,

@@ -51,8 +51,8 @@ extension Agent {
                     .documentsRefused, subject, since: status.behindSince.push, "the peer accepts nothing from us: \(error.cause)",
                     remedy: "let this login write there, or set type: pull; it is retried by itself, or at once with nightjar replicator \(name) retry-refused"))
         }
-        if let error = status.refusals.room, status.activity != .stopped {
-            list.append(Attention(.pullWaits, subject, since: status.behindSince.room, "the pull waits for room: \(error.cause)", remedy: roomRemedy))
+        if let error = status.refusals.space, status.activity != .stopped {
+            list.append(Attention(.pullWaits, subject, since: status.behindSince.space, "the pull waits for room: \(error.cause)", remedy: roomRemedy))
         }
         let last = max(status.lastSuccess ?? 0, startedAt)
         if !isMeantToWait, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,

@@ -124,7 +124,7 @@ extension Agent {
         text.add(
             .gauge, "nightjar_replicator_checkpoint_refused", "1 while the peer keeps no checkpoint of ours.", labels,
             status.refusals.checkpoint == nil ? 0 : 1)
-        text.add(.gauge, "nightjar_replicator_pull_waits", "1 while its pull has no room here.", labels, status.refusals.room == nil ? 0 : 1)
+        text.add(.gauge, "nightjar_replicator_pull_waits", "1 while its pull has no room here.", labels, status.refusals.space == nil ? 0 : 1)
         // A replicator that is idle and connected is in sync now, however long ago anything happened; unless the peer refuses our documents.
         if let last = status.activity == .idle && status.refusals.behind == nil ? now : status.lastSuccess {
             text.add(.gauge, "nightjar_replicator_last_success_seconds", "When it was last done or idle, since 1970.", labels, last)

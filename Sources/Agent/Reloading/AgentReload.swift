@@ -260,7 +260,7 @@ extension Agent {
         shared.withLock { state in for name in plan.change.replicators.removed { state.replicatorHalts[name] = nil } }
         if !plan.change.replicators.removed.isEmpty { forgetHubs(plan.new) }
         // A pull that waits for disk space checks at increasing intervals.
-        for replicator in replicators where plan.changedQuotas.contains(replicator.configuration.database.name) && replicator.status.refusals.room != nil {
+        for replicator in replicators where plan.changedQuotas.contains(replicator.configuration.database.name) && replicator.status.refusals.space != nil {
             environment.task { _ = await replicator.retryWaiting() }
         }
         return done

@@ -157,7 +157,7 @@ struct ReplicatorWhereabouts: Sendable {
         case .blobUnderWay(let blob): return underWay(blob, "from the peer")
         case .inConflict(let conflict): return self.conflict(conflict)
         case .known(let revision):
-            let room = replicator.status.refusals.room.map { "; a newer one may wait for room here: \($0.cause)" } ?? ""
+            let room = replicator.status.refusals.space.map { "; a newer one may wait for room here: \($0.cause)" } ?? ""
             return WhereaboutsStatement(
                 "known", "the remote is known to have \(revision.text)\(room)", remedy: room.isEmpty ? nil : Agent.roomRemedy
             ).with(["rev": .string(revision.text)])
@@ -184,7 +184,7 @@ struct ReplicatorWhereabouts: Sendable {
         // The document's own statement says how it can come back.
         if hasExpired { return WhereaboutsStatement("not_given", "\(text) since it expired here") }
         guard connection == nil else { return WhereaboutsStatement("not_given", "\(text) so far\(lost)") }
-        if let error = replicator.status.refusals.room {
+        if let error = replicator.status.refusals.space {
             return waitingForRoom(error, "what may not fit is not requested, so either this is such a document, or it is not there")
         }
         return WhereaboutsStatement(

@@ -119,17 +119,17 @@ struct BLIPDialect: Dialect, ~Copyable {
     #endif
 
     /// Processes one message of the transport.
-    mutating func receive(_ message: ByteBuffer, room: Int, into events: inout [DialectEvent]) throws(ReplicationError) {
+    mutating func receive(_ message: ByteBuffer, inflationLimit: Int, into events: inout [DialectEvent]) throws(ReplicationError) {
         var happened: [BLIPEvent] = []
-        do throws(BLIPError) { try blip.receive(message, room: room, into: &happened) } catch { throw failed(error, happened, &events) }
+        do throws(BLIPError) { try blip.receive(message, inflationLimit: inflationLimit, into: &happened) } catch { throw failed(error, happened, &events) }
         translate(happened, &events)
     }
 
     var isSuspended: Bool { blip.isSuspended }
 
-    mutating func resume(room: Int, into events: inout [DialectEvent]) throws(ReplicationError) {
+    mutating func resume(inflationLimit: Int, into events: inout [DialectEvent]) throws(ReplicationError) {
         var happened: [BLIPEvent] = []
-        do throws(BLIPError) { try blip.resume(room: room, into: &happened) } catch { throw failed(error, happened, &events) }
+        do throws(BLIPError) { try blip.resume(inflationLimit: inflationLimit, into: &happened) } catch { throw failed(error, happened, &events) }
         translate(happened, &events)
     }
 

@@ -10,7 +10,7 @@ protocol Dialect: ~Copyable {
     /// Whether deltas are created and accepted.
     var takesDeltas: Bool { get }
 
-    /// Called once, before anything else. Events that do not arise from ``receive(_:room:into:)`` are passed to `deliver`.
+    /// Called once, before anything else. Events that do not arise from ``receive(_:inflationLimit:into:)`` are passed to `deliver`.
     mutating func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void)
 
     // MARK: Frames
@@ -41,10 +41,11 @@ protocol Dialect: ~Copyable {
     #endif
     /// An error thrown here ends the connection; its code is the close code.
     ///
-    /// - Parameter room: bytes to which the message may inflate now. A message that needs more is suspended, and ``resume(room:into:)`` continues it.
-    mutating func receive(_ message: ByteBuffer, room: Int, into events: inout [DialectEvent]) throws(ReplicationError)
+    /// - Parameter inflationLimit: bytes to which the message may inflate now. A message that needs more is suspended, and
+    ///   ``resume(inflationLimit:into:)`` continues it.
+    mutating func receive(_ message: ByteBuffer, inflationLimit: Int, into events: inout [DialectEvent]) throws(ReplicationError)
     var isSuspended: Bool { get }
-    mutating func resume(room: Int, into events: inout [DialectEvent]) throws(ReplicationError)
+    mutating func resume(inflationLimit: Int, into events: inout [DialectEvent]) throws(ReplicationError)
     /// The next frame to send. A call also marks the end of a turn: what was queued in it may be sent.
     mutating func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer?
     mutating func end()
@@ -146,9 +147,9 @@ extension RequestingDialect {
     var shouldPauseReading: Bool { false }
     var takenBytes: Int { 0 }
     var takesDeltas: Bool { false }
-    func receive(_ message: ByteBuffer, room: Int, into events: inout [DialectEvent]) throws(ReplicationError) {}
+    func receive(_ message: ByteBuffer, inflationLimit: Int, into events: inout [DialectEvent]) throws(ReplicationError) {}
     var isSuspended: Bool { false }
-    func resume(room: Int, into events: inout [DialectEvent]) throws(ReplicationError) {}
+    func resume(inflationLimit: Int, into events: inout [DialectEvent]) throws(ReplicationError) {}
     func serve(_ collections: Int, byName: Bool) {}
     func sendsDeltas(_ slot: Int) -> Bool { false }
     func knowsBlobs(_ slot: Int) -> Bool { false }

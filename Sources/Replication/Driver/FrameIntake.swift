@@ -77,12 +77,12 @@ final class FrameIntake {
             #if DEBUG
             let copiedBefore = session.dialect.copiedBytes
             #endif
-            let room = max(bound - work, DriverBounds.leastInflatedBytes)
+            let inflationLimit = max(bound - work, DriverBounds.leastInflatedBytes)
             do throws(ReplicationError) {
                 if session.dialect.isSuspended {
-                    try session.dialect.resume(room: room, into: &events)
+                    try session.dialect.resume(inflationLimit: inflationLimit, into: &events)
                 } else if let frame = next() {
-                    try session.dialect.receive(frame, room: room, into: &events)
+                    try session.dialect.receive(frame, inflationLimit: inflationLimit, into: &events)
                 }
             } catch {
                 session.logger.warning("\(error.message)", metadata: ["peer": "\(session.transport.peerDescription)"])

@@ -10,8 +10,8 @@ final class Reconnecting {
     /// Set for another Nightjar with which revision ids are used.
     private var mayGetVersions = false
 
-    /// For pulls that wait for room.
-    private var roomChecks: [Int: RoomChecks] = [:]
+    /// For pulls that wait for space.
+    private var spaceChecks: [Int: SpaceChecks] = [:]
 
     init(_ session: SessionDriver) { self.session = session }
 
@@ -75,23 +75,23 @@ final class Reconnecting {
         session.finish(.reconnects, error: .busy(message), closeCode: CloseCode.comeBack, reason: message)
     }
 
-    /// Checks in a few seconds whether there is room for this many bytes.
-    func checkForRoom(_ bytes: Int, _ link: CollectionLink) {
+    /// Checks in a few seconds whether there is space for this many bytes.
+    func checkForSpace(_ bytes: Int, _ link: CollectionLink) {
         guard case .active(let active) = session.role, active.replicator.isContinuous else { return }
         let slot = link.slot
-        let checks = roomChecks[slot] ?? RoomChecks(session.limits, comebacks: active.comebacks)
-        roomChecks[slot] = checks
+        let checks = spaceChecks[slot] ?? SpaceChecks(session.limits, comebacks: active.comebacks)
+        spaceChecks[slot] = checks
         session.later(milliseconds: checks.pause * 1_000) { session in
             session.write { try $0.tryWriting(.peers, bytes: bytes) } then: { session, _ in
-                session.reconnecting.finishRoomCheck(isThere: true, slot)
+                session.reconnecting.finishSpaceCheck(isThere: true, slot)
             } failed: { session, _ in
-                session.reconnecting.finishRoomCheck(isThere: false, slot)
+                session.reconnecting.finishSpaceCheck(isThere: false, slot)
             }
         }
     }
 
-    private func finishRoomCheck(isThere: Bool, _ slot: Int) {
-        let isOver = roomChecks[slot]?.checked(isThere: isThere) ?? isThere
-        session.tell(session.links[slot], pull: .roomChecked(isThere: isOver))
+    private func finishSpaceCheck(isThere: Bool, _ slot: Int) {
+        let isOver = spaceChecks[slot]?.checked(isThere: isThere) ?? isThere
+        session.tell(session.links[slot], pull: .spaceChecked(isThere: isOver))
     }
 }

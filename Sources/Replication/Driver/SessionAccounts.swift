@@ -30,7 +30,7 @@ final class SessionAccounts {
     /// Memory of blob names found in revisions whose batch is still being checked, in bytes.
     private var foundBytes = 0
     /// Reservations for completed work whose results are not accounted for yet.
-    private var rooms: [MemoryBudget.Reservation] = []
+    private var reservations: [MemoryBudget.Reservation] = []
 
     init(_ session: SessionDriver) { self.session = session }
 
@@ -50,7 +50,7 @@ final class SessionAccounts {
         let left = (session.questions.waiting.bytes + session.links.reduce(0) { $0 + $1.pull.bytesElsewhere }) / 4 * 5
         if session.limits.has(.keptShare), let share { _ = Unmanaged.passRetained(share) } else { share?.end(leaving: left) }
         share = nil
-        rooms = []
+        reservations = []
         linger()
     }
 
@@ -71,12 +71,12 @@ final class SessionAccounts {
     }
 
     /// A reservation made for work is kept until its results are accounted for, at the end of the turn.
-    func keepUntilCounted(_ room: MemoryBudget.Reservation?) { if let room { rooms.append(room) } }
+    func keepUntilCounted(_ reservation: MemoryBudget.Reservation?) { if let reservation { reservations.append(reservation) } }
 
-    /// - Parameter room: the reservation for these names.
-    func found(names bytes: Int, in room: MemoryBudget.Reservation) {
+    /// - Parameter reservation: the reservation for these names.
+    func found(names bytes: Int, in reservation: MemoryBudget.Reservation) {
         foundBytes += bytes
-        keepUntilCounted(room)
+        keepUntilCounted(reservation)
     }
 
     /// From here on they are accounted for with their revisions.
@@ -114,7 +114,7 @@ final class SessionAccounts {
         let all = owedByPeer + tools + ((session.blobs.machine.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
         // What was reserved for them is accounted for next: counted twice, even for a moment, it could get a peer evicted that does not owe it.
         session.questions.releaseAnswerReservations()
-        rooms = []
+        reservations = []
         let isBusy = session.isBusy
         stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : session.dialect.spareBytes, isQuiet: session.isPassive && !isBusy) ?? .free)
     }
@@ -123,10 +123,10 @@ final class SessionAccounts {
     /// of a thousand peers that subscribe at the same time, the last gets its turn when the bodies of the others are here.
     ///
     /// - Returns: also the reservation for them, to be kept until they are accounted for.
-    static func pageRoom(_ memory: MemoryBudget) -> (bytes: Int, room: MemoryBudget.Reservation?) {
+    static func pageReservation(_ memory: MemoryBudget) -> (bytes: Int, reservation: MemoryBudget.Reservation?) {
         let most = StoreLimits.maxBodyBytesPerRead
-        guard !memory.isAwaited, let room = memory.reserveWithoutEviction(most, beside: 3 * most) else { return (DriverBounds.shortPageBytes, nil) }
-        return (most, room)
+        guard !memory.isAwaited, let reservation = memory.reserveWithoutEviction(most, beside: 3 * most) else { return (DriverBounds.shortPageBytes, nil) }
+        return (most, reservation)
     }
 
     /// Whether what this side pushes takes a large part of the budget.

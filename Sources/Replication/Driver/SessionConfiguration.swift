@@ -200,11 +200,11 @@ public struct PeerRefusals: Sendable, Equatable {
     public var push: ReplicationError?
     /// The peer keeps no checkpoint of ours, so it is kept only here.
     public var checkpoint: ReplicationError?
-    /// There is no room here for the peer's documents: the pull waits.
-    public var room: ReplicationError?
+    /// There is no free space here for the peer's documents: the pull waits.
+    public var space: ReplicationError?
 
     /// Why the two sides are not in sync although nothing is in flight.
-    public var behind: ReplicationError? { push ?? room }
+    public var behind: ReplicationError? { push ?? space }
 
     public init() {}
 }
@@ -213,13 +213,13 @@ public struct PeerRefusals: Sendable, Equatable {
 public struct BehindTimes: Sendable, Equatable {
     /// Since when the peer has accepted nothing from us; nil while it does.
     public private(set) var push: Int64?
-    /// Since when there has been no room here for the peer's documents; nil while there is.
-    public private(set) var room: Int64?
+    /// Since when there has been no free space here for the peer's documents; nil while there is.
+    public private(set) var space: Int64?
 
     /// - Parameter isInStep: everything there was to do is done; before that, it is unknown whether this connection fares better than the last.
     mutating func note(_ refusals: PeerRefusals, isInStep: Bool, now: Int64) {
         push = refusals.push == nil ? isInStep ? nil : push : push ?? now
-        room = refusals.room == nil ? isInStep ? nil : room : room ?? now
+        space = refusals.space == nil ? isInStep ? nil : space : space ?? now
     }
 }
 
@@ -277,7 +277,7 @@ public struct SessionEnd: Sendable {
     /// Nil if all went well, or the end was requested.
     public var error: ReplicationError?
     public var ending = Ending.over
-    /// The next session requests again what the peer could not send, or what had no room here.
+    /// The next session requests again what the peer could not send, or what had no space here.
     var needsReconnect = false
     /// The error is that the peer saved no checkpoint: the next session repeats everything.
     var savedNoCheckpoint = false

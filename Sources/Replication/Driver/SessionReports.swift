@@ -32,11 +32,11 @@ final class SessionReports {
         for link in session.links {
             now.push = now.push ?? link.push?.barrier.refusal
             now.checkpoint = now.checkpoint ?? link.checkpoint?.refusal
-            now.room = now.room ?? link.pull.roomWait?.error
+            now.space = now.space ?? link.pull.spaceWait?.error
         }
         guard now != refusals else { return }
         if let error = now.push, refusals.push == nil { session.logger.warning("the peer accepts no writes from us; pulling continues: \(error.sentence)") }
-        if let error = now.room, refusals.room == nil { session.logger.warning("the pull waits for room; pushing continues: \(error.message)") }
+        if let error = now.space, refusals.space == nil { session.logger.warning("the pull waits for room; pushing continues: \(error.message)") }
         refusals = now
         session.observer.refusals(now)
     }

@@ -24,7 +24,7 @@ struct CheckpointMachine {
         /// Answers ``Action/fetchToken``.
         case tokenFetched(String)
         case savedHere
-        /// There is no room for it here at the moment.
+        /// There is no space for it here at the moment.
         case notSavedHere
     }
 
@@ -54,7 +54,7 @@ struct CheckpointMachine {
         case fetchingToken(CheckpointBody, attempt: Int)
         case savingHere(CheckpointBody)
         /// The disk here is full: nothing is saved until the timer fires.
-        case awaitingRoom
+        case awaitingSpace
         /// The peer does not save; the progress of this connection will be repeated next time.
         case broken
     }
@@ -69,7 +69,7 @@ struct CheckpointMachine {
     private var state = State.idle
     /// Not part of the state, since a timer may run out in any: a save that was requested does not wait for it, and does not stop it.
     private var timerRuns = false
-    /// How many intervals the timer took after the last save for which there was no room; 1 if there was none.
+    /// How many intervals the timer took after the last save for which there was no space; 1 if there was none.
     private var intervals = 1
     /// Why the peer keeps no checkpoint of ours; it is not asked again on this connection.
     private(set) var refusal: ReplicationError?
@@ -91,7 +91,7 @@ struct CheckpointMachine {
     /// Whether there is nothing to save, or nothing can be saved at the moment: then nobody has to wait for it.
     func isSaved(_ current: CheckpointBody) -> Bool {
         switch state {
-        case .broken, .awaitingRoom: true
+        case .broken, .awaitingSpace: true
         case .idle, .waiting: current == saved
         default: false
         }
@@ -106,7 +106,7 @@ struct CheckpointMachine {
             actions.append(.startTimer(intervals: 1))
         case (.timerElapsed, _):
             timerRuns = false
-            if state == .awaitingRoom { state = .idle }
+            if state == .awaitingSpace { state = .idle }
             begin(current, &actions)
         case (.saveNow, _): begin(current, &actions)
         case (.noted, .noting(let body)) where refusal != nil: saveHereOnly(body, &actions)
@@ -154,8 +154,8 @@ struct CheckpointMachine {
             handle(.progressed, current, &actions)
         // A checkpoint that only the peer has is not used: the next connection compares both copies.
         case (.notSavedHere, .savingHere):
-            state = .awaitingRoom
-            intervals = min(2 * intervals, EngineBounds.checkpointIntervalsWithoutRoom)
+            state = .awaitingSpace
+            intervals = min(2 * intervals, EngineBounds.checkpointIntervalsWithoutSpace)
             if !timerRuns { actions.append(.startTimer(intervals: intervals)) }
             timerRuns = true
         default: break

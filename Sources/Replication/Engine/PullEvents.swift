@@ -55,7 +55,7 @@ enum PullEvent: Sendable {
     case arrivedBodiless(ReceivedRevision, InsertOutcome)
     /// An arriving revision cannot be accepted. `isFinal`: the peer need not send it again.
     case arrivalRefused(RemoteSequence?, DocumentID?, ReplicationError, isFinal: Bool)
-    /// There is no room here for a revision, or for this many bytes of an attachment of it.
+    /// There is no space here for a revision, or for this many bytes of an attachment of it.
     case outOfSpace(RemoteSequence?, DocumentID, ReplicationError, bytes: Int)
     /// The peer will not send what it offered.
     case withdrawn(RemoteSequence?)
@@ -76,8 +76,8 @@ enum PullEvent: Sendable {
     case peerPulls
     /// The peer acknowledged this revision of ours.
     case pushed(DocumentID, Version)
-    /// Answers ``PullAction/checkForRoom(bytes:)``.
-    case roomChecked(isThere: Bool)
+    /// Answers ``PullAction/checkForSpace(bytes:)``.
+    case spaceChecked(isThere: Bool)
 }
 
 /// An output of the pull machine.
@@ -118,9 +118,9 @@ enum PullAction: Sendable {
     case notifyPushOfDecision([DocumentID])
     /// A document could not be fetched or stored: the peer has to offer it again, on another connection after a while.
     case reconnectLater
-    /// Checks after a few seconds whether there is room for this many bytes.
-    case checkForRoom(bytes: Int)
-    /// There is room again: the peer will offer what did not fit on another connection.
+    /// Checks after a few seconds whether there is space for this many bytes.
+    case checkForSpace(bytes: Int)
+    /// There is space again: the peer will offer what did not fit on another connection.
     case reconnectNow
     case startFlushTimer
     case report(DocumentEvent)

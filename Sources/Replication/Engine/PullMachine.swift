@@ -38,8 +38,8 @@ struct PullMachine {
     private var echoes: EchoMemory
     /// The reconnect is requested once for all documents that need it.
     private var willReconnect = false
-    /// Set while there is no room here for incoming documents.
-    var roomWait: RoomWait?
+    /// Set while there is no space here for incoming documents.
+    var spaceWait: SpaceWait?
 
     init(_ settings: PullSettings) {
         self.settings = settings
@@ -71,7 +71,7 @@ struct PullMachine {
     /// Revisions are being stored, or conflicts being decided.
     var isStoring: Bool { !insertion.isEmpty || !conflicts.isEmpty || isDeciding }
 
-    /// Everything that the peer announced is here, or there is no room for it, and nothing of it is waiting to be processed or decided.
+    /// Everything that the peer announced is here, or there is no space for it, and nothing of it is waiting to be processed or decided.
     var isComplete: Bool {
         (!isSubscribed || isCaughtUp) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver
     }
@@ -135,7 +135,7 @@ struct PullMachine {
             conflicts += page.ids
         case .pushed(let id, let version): return echoes.add(id, version)
         case .peerPulls: insertion.peerPulls = true
-        case .roomChecked(let isThere): finishRoomCheck(isThere: isThere, &actions)
+        case .spaceChecked(let isThere): finishSpaceCheck(isThere: isThere, &actions)
         }
         advance(&actions)
     }

@@ -282,7 +282,7 @@ public actor Replicator {
                 let seconds = (milliseconds + 999) / 1_000
                 if end.ending == .reconnects { runLogger.notice("next connection in \(seconds) s") } else { runLogger.warning("offline, next attempt in \(seconds) s: \(error.sentence)") }
                 update {
-                    ($0.activity, $0.refusals.room) = (.offline, nil)
+                    ($0.activity, $0.refusals.space) = (.offline, nil)
                     $0.error = error
                     $0.attempt = attempt
                     $0.retryInSeconds = seconds
@@ -302,7 +302,7 @@ public actor Replicator {
         runner = nil
         update {
             if isStopping { ($0.error, $0.attempt) = (nil, 0) }
-            ($0.activity, $0.isSuspended, $0.refusals.room) = (.stopped, false, nil)
+            ($0.activity, $0.isSuspended, $0.refusals.space) = (.stopped, false, nil)
             $0.retryInSeconds = nil
         }
         guard let reset = startsAgain else { return }

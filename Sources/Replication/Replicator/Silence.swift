@@ -20,7 +20,7 @@ extension Replicator {
     /// - Returns: seconds until the next check; nil once the connection is being replaced.
     private func look(at session: ReplicationSession, _ canary: inout IdleCanary) async -> Int? {
         // Documents that wait for space are known to be missing.
-        guard status.activity == .idle, status.refusals.room == nil else { return canary.forget() }
+        guard status.activity == .idle, status.refusals.space == nil else { return canary.forget() }
         let before = await session.pulledThrough
         guard let missing = await ask(since: before) else { return canary.forget() }
         guard status.activity == .idle, sessions.contains(where: { $0 === session }) else { return canary.forget() }

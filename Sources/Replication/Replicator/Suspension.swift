@@ -50,7 +50,7 @@ extension Replicator {
     func waitUntilResumed() async {
         let (resumed, continuation) = AsyncStream.makeStream(of: Void.self)
         resumption = continuation
-        update { ($0.activity, $0.error, $0.retryInSeconds, $0.refusals.room) = (.offline, nil, nil, nil) }
+        update { ($0.activity, $0.error, $0.retryInSeconds, $0.refusals.space) = (.offline, nil, nil, nil) }
         for await _ in resumed {}
         resumption = nil
     }

@@ -34,7 +34,7 @@ extension Replicator {
     public func retryWaiting() async -> Bool {
         let open = sessions
         guard runner != nil, !isStopping, !isSuspended, configuration.isContinuous, !open.isEmpty else { return false }
-        let needsReconnect = status.refusals.room != nil || waiting.all.contains { $0.direction == .pull }
+        let needsReconnect = status.refusals.space != nil || waiting.all.contains { $0.direction == .pull }
         // Remembered until the run of this connection has ended.
         if needsReconnect { pause.end() }
         for session in open {

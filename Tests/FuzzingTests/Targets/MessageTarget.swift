@@ -122,7 +122,7 @@ private struct FuzzedSession: ~Copyable {
             if let frame = peer.nextFrame() {
                 isMoving = true
                 let before = dialect.blip.unansweredRequests
-                do throws(ReplicationError) { try dialect.receive(frame, room: .max, into: &events) } catch {
+                do throws(ReplicationError) { try dialect.receive(frame, inflationLimit: .max, into: &events) } catch {
                     isOver = true
                     guard error.message.hasPrefix("BLIP: limit ") else { throw FuzzFinding(description: "a well-framed message ended the connection: \(error)") }
                 }

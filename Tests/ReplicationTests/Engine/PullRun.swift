@@ -140,7 +140,7 @@ extension PullAction {
         case .startFlushTimer: "flush timer"
         case .report(let event): "report \(event.id) \(event.error.map { "\($0.code)" } ?? (event.isAccessRemoved ? "removed" : "ok"))"
         case .reconnectLater: "come back"
-        case .checkForRoom(let bytes): "look for room for \(bytes)"
+        case .checkForSpace(let bytes): "look for room for \(bytes)"
         case .reconnectNow: "come back now"
         case .warn: "warn"
         case .fail: "fail"

@@ -303,7 +303,7 @@ import Testing
             case .notifyPushOfDecision(let ids): due.append(.push(.decided(ids)))
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
             case .fail(let error): failure = "\(error)"
-            case .checkForRoom: due.append(.pull(.roomChecked(isThere: chance(80))))
+            case .checkForSpace: due.append(.pull(.spaceChecked(isThere: chance(80))))
             case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .reconnectLater, .reconnectNow, .releaseBlobs, .fetchAttachments: break
             }
         }
@@ -391,7 +391,7 @@ import Testing
             #expect(ledger.bytesAtHand == 0 && ledger.excluding == 0 && ledger.counts.completed == ledger.counts.total, "seed \(seed)")
             #expect(push.isIdle && ledger.completedThrough == world.newest, "seed \(seed)")
             #expect(pull.isComplete && pull.bufferedBytes == 0 && pull.counts.completed == pull.counts.total, "seed \(seed)")
-            let open = pull.roomWait == nil ? 0 : 1
+            let open = pull.spaceWait == nil ? 0 : 1
             #expect(pull.tracker?.outstanding == open, "seed \(seed)")
             #expect(open == 1 || pull.tracker?.completedThrough?.integer ?? 0 == world.remote, "seed \(seed)")
             if world.failure != nil || !push.isIdle || !pull.isComplete { return }

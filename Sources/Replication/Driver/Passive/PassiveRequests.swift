@@ -28,7 +28,7 @@ struct PassiveRequests {
     /// Memory held by the waiting requests and the one being served, in bytes.
     private(set) var bytes = 0
     /// Reserved for answers that the session's accounts do not include yet.
-    private var rooms: [MemoryBudget.Reservation] = []
+    private var reservations: [MemoryBudget.Reservation] = []
 
     var isEmpty: Bool { waiting.isEmpty && serving == nil }
     var count: Int { waiting.count }
@@ -47,17 +47,17 @@ struct PassiveRequests {
         return request
     }
 
-    /// - Parameter room: the reservation for the answer, kept until the accounts include the answer.
-    mutating func served(_ room: MemoryBudget.Reservation? = nil) {
+    /// - Parameter reservation: the reservation for the answer, kept until the accounts include the answer.
+    mutating func served(_ reservation: MemoryBudget.Reservation? = nil) {
         bytes -= serving ?? 0
         serving = nil
-        if let room { rooms.append(room) }
+        if let reservation { reservations.append(reservation) }
     }
 
     /// The accounts include the answers: returns their reservations.
     mutating func takeReservations() -> [MemoryBudget.Reservation] {
-        guard !rooms.isEmpty else { return [] }
-        defer { rooms = [] }
-        return rooms
+        guard !reservations.isEmpty else { return [] }
+        defer { reservations = [] }
+        return reservations
     }
 }

@@ -4,7 +4,7 @@ import Environment
 import Interfaces
 
 /// A reservation for an answer that is about to be read.
-private struct AnswerRoom: Sendable {
+private struct AnswerReservation: Sendable {
     var bytes: Int
     var reservation: MemoryBudget.Reservation
 
@@ -16,7 +16,7 @@ private struct AnswerRoom: Sendable {
 
 /// The outcome of reading for an answer.
 private enum AnswerReading<T: Sendable>: Sendable {
-    case read(T, AnswerRoom?)
+    case read(T, AnswerReservation?)
     /// This many bytes have to be free first.
     case needs(Int)
 }
@@ -47,11 +47,11 @@ final class PeerQuestions {
     /// more may be owed by now is another matter, as memory comes and goes while a turn lasts: the next one serves them.
     var waitForReader: Bool { waiting.count > 0 && !waiting.isServing }
 
-    private func serve(_ request: PassiveRequests.Request, _ passive: PassiveConfiguration, _ room: AnswerRoom? = nil, attempts: Int = 0) {
+    private func serve(_ request: PassiveRequests.Request, _ passive: PassiveConfiguration, _ reservation: AnswerReservation? = nil, attempts: Int = 0) {
         let owner = passive.checkpointOwner
         switch request {
         case .checkpoint(let handle, let id):
-            readAnswer(for: request, handle, room, attempts) {
+            readAnswer(for: request, handle, reservation, attempts) {
                 try $0.peerCheckpointSize(owner, id: id) ?? 0
             } body: {
                 try $0.peerCheckpoint(owner, id: id)
@@ -71,7 +71,7 @@ final class PeerQuestions {
         case .collections(let handle, let ids, let found):
             // A name may be asked for a thousand times; beyond the limit the answer is "none", which only costs the peer time.
             let limit = session.limits.owedReplyBytes
-            readAnswer(for: request, handle, room, attempts) { transaction in
+            readAnswer(for: request, handle, reservation, attempts) { transaction in
                 var bytes = 0
                 for (id, isFound) in zip(ids, found) where isFound && bytes < limit {
                     bytes += try transaction.peerCheckpointSize(owner, id: id) ?? 0
@@ -94,10 +94,10 @@ final class PeerQuestions {
     /// Reads for an answer. A thousand connections may do so at the same moment, before any answer is accounted for: so memory is reserved before the
     /// answer is read, and kept until the accounts include it.
     ///
-    /// - Parameter room: the reservation that the request waited for.
+    /// - Parameter reservation: the reservation that the request waited for.
     /// - Parameter size: number of bytes that will be read.
     private func readAnswer<T: Sendable>(
-        for request: PassiveRequests.Request, _ handle: AnswerHandle?, _ room: AnswerRoom?, _ attempts: Int,
+        for request: PassiveRequests.Request, _ handle: AnswerHandle?, _ reservation: AnswerReservation?, _ attempts: Int,
         size measure: @escaping @Sendable (ReadTransaction) throws -> Int, body: @escaping @Sendable (ReadTransaction) throws -> T,
         then: @escaping @Sendable (SessionDriver, T) -> Void
     ) {
@@ -108,22 +108,22 @@ final class PeerQuestions {
             // For the data read and the message made from it. If that could never be reserved, it is read once everything that work may use is
             // reserved.
             let needed = min(2 * size, memory.workLimit)
-            var room = room
-            if room.map({ $0.bytes < needed }) ?? true { room = AnswerRoom(needed, memory) }
-            guard let room else { return .needs(needed) }
-            return .read(try body(transaction), room)
+            var reservation = reservation
+            if reservation.map({ $0.bytes < needed }) ?? true { reservation = AnswerReservation(needed, memory) }
+            guard let reservation else { return .needs(needed) }
+            return .read(try body(transaction), reservation)
         } then: { session, reading in
             switch reading {
-            case .read(let found, let room):
+            case .read(let found, let reservation):
                 then(session, found)
-                session.questions.served(room?.reservation)
-            case .needs(let bytes): session.questions.waitForRoom(bytes, request, handle, attempts: attempts)
+                session.questions.served(reservation?.reservation)
+            case .needs(let bytes): session.questions.waitForMemory(bytes, request, handle, attempts: attempts)
             }
         } failed: { $0.questions.storeFailed(handle, $1) }
     }
 
     /// Only this peer's requests wait in the meantime.
-    private func waitForRoom(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, attempts: Int) {
+    private func waitForMemory(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, attempts: Int) {
         guard attempts < DriverBounds.answerRoomChecks else {
             let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
             session.dialect.refuse(handle, .notNow(message))
@@ -131,8 +131,10 @@ final class PeerQuestions {
         }
         session.later(milliseconds: DriverBounds.answerRoomMilliseconds) { session in
             guard case .passive(let passive) = session.role else { return }
-            guard let room = AnswerRoom(bytes, session.memory) else { return session.questions.waitForRoom(bytes, request, handle, attempts: attempts + 1) }
-            session.questions.serve(request, passive, room, attempts: attempts + 1)
+            guard let reservation = AnswerReservation(bytes, session.memory) else {
+                return session.questions.waitForMemory(bytes, request, handle, attempts: attempts + 1)
+            }
+            session.questions.serve(request, passive, reservation, attempts: attempts + 1)
         }
     }
 
@@ -157,8 +159,8 @@ final class PeerQuestions {
 
     /// The answer is now included in what the session holds.
     ///
-    /// - Parameter room: its reservation.
-    private func served(_ room: MemoryBudget.Reservation? = nil) { waiting.served(room) }
+    /// - Parameter reservation: its reservation.
+    private func served(_ reservation: MemoryBudget.Reservation? = nil) { waiting.served(reservation) }
 
     /// Releases the reservations of answers that the accounts include.
     func releaseAnswerReservations() { _ = waiting.takeReservations() }

@@ -26,7 +26,7 @@ struct ListReader {
     }
 
     private func readWhenItFits(_ text: Text, _ link: CollectionLink, attempts: Int) {
-        if let room = session.memory.reserveNow(Self.rowBytes(text.body)) { return readNow(text, link, room) }
+        if let reservation = session.memory.reserveNow(Self.rowBytes(text.body)) { return readNow(text, link, reservation) }
         let slot = link.slot
         guard attempts < DriverBounds.listRoomChecks else {
             let message = "no memory for a list of \(text.body.readableBytes) bytes within limits.memory (\(session.memory.limit)); come back later"
@@ -42,12 +42,12 @@ struct ListReader {
     }
 
     /// Long lists are parsed elsewhere: megabytes of JSON must not block the other connections of an event loop.
-    private func readNow(_ text: Text, _ link: CollectionLink, _ room: MemoryBudget.Reservation?) {
+    private func readNow(_ text: Text, _ link: CollectionLink, _ reservation: MemoryBudget.Reservation?) {
         let slot = link.slot
         if text.body.readableBytes <= session.limits.inlineListBytes { return session.tell(link, pull: .listRead(text.read(text.body))) }
         session.ask(atLength: true) { text.read(text.body) } then: { session, rows in
             // From here on the accounts of the session include the rows.
-            withExtendedLifetime(room) { session.tell(session.links[slot], pull: .listRead(rows)) }
+            withExtendedLifetime(reservation) { session.tell(session.links[slot], pull: .listRead(rows)) }
         }
     }
 }

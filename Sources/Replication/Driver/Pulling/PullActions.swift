@@ -44,8 +44,8 @@ struct PullActions {
             let (unchecked, memory) = (UncheckedRevisions(revisions), session.memory)
             link.unchecked[batch] = unchecked
             session.ask(atLength: true) { [owner = session.owner] in
-                await RevisionChecking.check(unchecked, unusualKeys: unusualKeys, memory) { bytes, room in
-                    owner?.later { $0.accounts.found(names: bytes, in: room) }
+                await RevisionChecking.check(unchecked, unusualKeys: unusualKeys, memory) { bytes, reservation in
+                    owner?.later { $0.accounts.found(names: bytes, in: reservation) }
                 }
             } then: { session, outcomes in
                 let link = session.links[slot]
@@ -107,7 +107,7 @@ struct PullActions {
         case .startFlushTimer:
             session.later(milliseconds: session.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
         case .reconnectLater: session.reconnecting.reconnectLater()
-        case .checkForRoom(let bytes): session.reconnecting.checkForRoom(bytes, link)
+        case .checkForSpace(let bytes): session.reconnecting.checkForSpace(bytes, link)
         case .reconnectNow: session.reconnecting.requestReconnect("reconnecting: there is room again for documents that did not fit")
         case .report(let event):
             if event.error?.exceedsLocalSize == true { noteTooLarge(event.id, link) }

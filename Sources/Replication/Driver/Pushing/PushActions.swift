@@ -30,21 +30,23 @@ struct PushActions {
         switch action {
         case .read(let position, let limit, let isBacklog):
             let memory = session.memory
-            session.read { transaction -> (page: FeedPage, room: MemoryBudget.Reservation?) in
-                let (bytes, room) = SessionAccounts.pageRoom(memory)
-                return (try source.read(transaction, from: position, limit: limit, maxBytes: bytes, isBacklog: isBacklog, historyLimit: historyLimit), room)
+            session.read { transaction -> (page: FeedPage, reservation: MemoryBudget.Reservation?) in
+                let (bytes, reservation) = SessionAccounts.pageReservation(memory)
+                let page = try source.read(
+                    transaction, from: position, limit: limit, maxBytes: bytes, isBacklog: isBacklog, historyLimit: historyLimit)
+                return (page, reservation)
             } then: { session, read in
-                session.accounts.keepUntilCounted(read.room)
+                session.accounts.keepUntilCounted(read.reservation)
                 session.tell(slot, generation, push: .read(read.page))
             }
         case .readAgain(let due):
             let (ids, memory) = (due.map(\.0), session.memory)
-            session.read { transaction -> (documents: [OutgoingDocument], count: Int, room: MemoryBudget.Reservation?) in
-                let (bytes, room) = SessionAccounts.pageRoom(memory)
+            session.read { transaction -> (documents: [OutgoingDocument], count: Int, reservation: MemoryBudget.Reservation?) in
+                let (bytes, reservation) = SessionAccounts.pageReservation(memory)
                 let found = try source.read(transaction, due, maxBytes: bytes, historyLimit: historyLimit)
-                return (found.documents, found.count, room)
+                return (found.documents, found.count, reservation)
             } then: { session, read in
-                session.accounts.keepUntilCounted(read.room)
+                session.accounts.keepUntilCounted(read.reservation)
                 session.tell(slot, generation, push: .readAgain(Array(ids.prefix(read.count)), read.documents))
             }
         case .readKeptBack(let after):

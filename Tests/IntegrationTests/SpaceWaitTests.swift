@@ -4,7 +4,7 @@ import Testing
 
 /// A replicator whose own database has no room: its pull waits and says so, its push goes on, and room is all that it needs.
 @Suite("A replicator without room", .serialized)
-struct RoomWaitTests {
+struct SpaceWaitTests {
     private static let pad = String(repeating: "x", count: 50_000)
 
     private static func edge(_ hub: AgentProcess, _ scheme: String, quota: String = "2MiB") throws -> String {

@@ -1,9 +1,9 @@
 import Interfaces
 
-/// A pull that waits for room. It continues reading: deletions and removals make room, and a document smaller than all that did not fit may fit.
+/// A pull that waits for space. It continues reading: deletions and removals make space, and a document smaller than all that did not fit may fit.
 /// Other documents are not requested, so that a full store need not refuse them one by one. They stay open, so that no checkpoint passes them, and
 /// are offered again on another connection.
-struct RoomWait: Sendable {
+struct SpaceWait: Sendable {
     /// Why something did not fit.
     var error: ReplicationError
     /// Size of the smallest document that did not fit, including its blobs.
@@ -19,8 +19,8 @@ struct RoomWait: Sendable {
     }
 }
 
-/// When to check for room. A pull normally uses new room within seconds; if room came and went before, only after the wait has lasted long enough.
-struct RoomChecks: Sendable {
+/// When to check for space. A pull normally uses new space within seconds; if space came and went before, only after the wait has lasted long enough.
+struct SpaceChecks: Sendable {
     /// Seconds between two checks.
     let pause: Int
     private let least: Int
@@ -32,7 +32,7 @@ struct RoomChecks: Sendable {
         least = RetryDelay(first: limits.spaceCheckSeconds, longest: limits.maximumSpaceCheckSeconds).seconds(after: comebacks)
     }
 
-    /// A pause has ended; `isThere` says whether there is room.
+    /// A pause has ended; `isThere` says whether there is space.
     ///
     /// - Returns: whether the wait is over.
     mutating func checked(isThere: Bool) -> Bool {
@@ -50,7 +50,7 @@ extension PullMachine {
         leaveOpen(sequence)
         // The size of some attachments is unknown.
         let bytes = max(1, bytes)
-        var wait = roomWait ?? RoomWait(error: error, bytes: bytes)
+        var wait = spaceWait ?? SpaceWait(error: error, bytes: bytes)
         wait.error = error
         if isDeleted {
             wait.deletions += 1
@@ -58,19 +58,19 @@ extension PullMachine {
             wait.documents += 1
             wait.bytes = min(bytes, wait.bytes)
         }
-        if roomWait == nil { actions.append(.checkForRoom(bytes: bytes)) }
-        roomWait = wait
+        if spaceWait == nil { actions.append(.checkForSpace(bytes: bytes)) }
+        spaceWait = wait
     }
 
     mutating func fitted(isDeleted: Bool) {
-        if isDeleted { roomWait?.deletions = 0 } else { roomWait?.documents = 0 }
+        if isDeleted { spaceWait?.deletions = 0 } else { spaceWait?.documents = 0 }
     }
 
     /// Whether a revision should be requested now.
-    func mayFit(_ row: OfferedRow) -> Bool { roomWait?.mayFit(row, tries: settings.limits.triesForRoom) ?? true }
+    func mayFit(_ row: OfferedRow) -> Bool { spaceWait?.mayFit(row, tries: settings.limits.triesForSpace) ?? true }
 
-    mutating func finishRoomCheck(isThere: Bool, _ actions: inout [PullAction]) {
-        guard let roomWait else { return }
-        actions.append(isThere ? .reconnectNow : .checkForRoom(bytes: roomWait.bytes))
+    mutating func finishSpaceCheck(isThere: Bool, _ actions: inout [PullAction]) {
+        guard let spaceWait else { return }
+        actions.append(isThere ? .reconnectNow : .checkForSpace(bytes: spaceWait.bytes))
     }
 }

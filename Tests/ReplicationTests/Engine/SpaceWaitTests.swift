@@ -6,7 +6,7 @@ import Testing
 @testable import Replication
 
 /// A pull for which there is no room here: it waits without skipping anything, and continues when there is room.
-@Suite struct RoomWaitTests {
+@Suite struct SpaceWaitTests {
     private let full = StoreError.diskFull(path: "db", detail: "the quota is reached")
 
     /// Two documents have been requested and are on their way into the store.
@@ -43,7 +43,7 @@ import Testing
         let words = pull.on(.stored(pull.batch, [.failed(full), .stored(.inserted(sequence: 7))]))
         #expect(words.contains("look for room for 2") && words.contains("report a 507") && words.contains("report b ok") && !words.contains("fail"))
         caughtUp(&pull)
-        #expect(pull.through == nil && pull.machine.isComplete && pull.machine.roomWait?.error.code == 507)
+        #expect(pull.through == nil && pull.machine.isComplete && pull.machine.spaceWait?.error.code == 507)
     }
 
     @Test func aFullStoreDoesNotEndTheConnection() {
@@ -63,23 +63,23 @@ import Testing
         #expect(pull.through == nil && pull.machine.isDrained && !pull.machine.isComplete && pull.counts.completed == 4 && pull.counts.total == 4)
         caughtUp(&pull)
         #expect(pull.machine.isComplete)
-        #expect(pull.on(.roomChecked(isThere: false)) == ["look for room for 2"])
-        #expect(pull.on(.roomChecked(isThere: true)) == ["come back now"])
+        #expect(pull.on(.spaceChecked(isThere: false)) == ["look for room for 2"])
+        #expect(pull.on(.spaceChecked(isThere: true)) == ["come back now"])
     }
 
     /// An operator who has made room need not wait another minute; if room comes and goes, connections become rare.
     @Test func onceTheWaitHasLastedRoomIsUsedWithinSeconds() {
         var limits = ReplicationLimits()
         (limits.spaceCheckSeconds, limits.maximumSpaceCheckSeconds) = (3, 60)
-        var first = RoomChecks(limits, comebacks: 0)
+        var first = SpaceChecks(limits, comebacks: 0)
         #expect(first.pause == 3)
         let isOver = first.checked(isThere: true)
         #expect(isOver)
-        var later = RoomChecks(limits, comebacks: 3)
+        var later = SpaceChecks(limits, comebacks: 3)
         #expect(later.pause == 3)
         let checks = (0..<7).map { _ in later.checked(isThere: true) } + [false, false, true].map { later.checked(isThere: $0) }
         #expect(checks == Array(repeating: false, count: 9) + [true])
-        var last = RoomChecks(limits, comebacks: 40)
+        var last = SpaceChecks(limits, comebacks: 40)
         let manyChecks = (0..<20).map { _ in last.checked(isThere: true) }
         #expect(manyChecks == Array(repeating: false, count: 19) + [true])
     }
@@ -110,7 +110,7 @@ import Testing
         pull.on(.outOfSpace(RemoteSequence(json: "4"), doc("d"), ReplicationError(store: full), bytes: 100))
         #expect(pull.offer(sized(5, "e", 99), sized(6, "f", 100)) == ["answer +-"])
         // The smallest can be requested as soon as there is room for it.
-        #expect(pull.on(.roomChecked(isThere: false)) == ["look for room for 100"])
+        #expect(pull.on(.spaceChecked(isThere: false)) == ["look for room for 100"])
     }
 
     @Test func aFullStoreNeedNotRefuseEveryDocument() {
