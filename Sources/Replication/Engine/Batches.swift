@@ -98,7 +98,7 @@ struct Batches {
         return bytes
     }
 
-    func hold(_ id: DocumentID) -> Bool { !documents.isEmpty && documents[id] != nil }
+    func contains(_ id: DocumentID) -> Bool { !documents.isEmpty && documents[id] != nil }
     /// Revisions kept back by an earlier version of the filter are on their way to the list.
     var areKeepingBack: Bool { batches.values.contains { if case .keeping(_, _, isStale: true) = $0 { true } else { false } } }
     func step(_ batch: BatchID) -> Step? { batches[batch] }

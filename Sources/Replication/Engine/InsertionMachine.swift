@@ -50,12 +50,12 @@ struct InsertionMachine {
     var bytesElsewhere: Int { batches.bytesElsewhere }
 
     /// Whether any revision of the document is here.
-    func holds(_ id: DocumentID) -> Bool { batches.hold(id) || arrivals.contains(id) }
+    func contains(_ id: DocumentID) -> Bool { batches.contains(id) || arrivals.contains(id) }
 
     /// Those of the documents of which a revision is here; nil if too many revisions are waiting to search through.
-    func held(of ids: Set<DocumentID>) -> Set<DocumentID>? {
+    func underWay(among ids: Set<DocumentID>) -> Set<DocumentID>? {
         guard arrivals.count <= settings.limits.searchedArrivals else { return nil }
-        return arrivals.ids(among: ids).union(ids.filter { batches.hold($0) })
+        return arrivals.ids(among: ids).union(ids.filter { batches.contains($0) })
     }
 
     /// A peer that pulls decides its conflicts itself; if both sides decided, they might never agree. For a peer that only pushes, there is no
@@ -74,7 +74,7 @@ struct InsertionMachine {
     /// - Returns: those that were accepted for processing.
     mutating func add(again revisions: [CheckedRevision], _ actions: inout [PullAction]) -> [CheckedRevision] {
         // If the document is under way, something newer of it is already here.
-        let free = revisions.filter { !holds($0.id) }
+        let free = revisions.filter { !contains($0.id) }
         guard !free.isEmpty else { return [] }
         let batch = batches.begin(checked: free)
         var fitting: [CheckedRevision] = []
@@ -115,7 +115,7 @@ struct InsertionMachine {
             || !expectsMore && batches.running == 0
         {
             begin(&actions)
-        } else if !flushIsScheduled, arrivals.hasAny(where: { !batches.hold($0) }) {
+        } else if !flushIsScheduled, arrivals.hasAny(where: { !batches.contains($0) }) {
             // A revision that waits for another one of its document continues when that one ends, not on a timer.
             flushIsScheduled = true
             actions.append(.startFlushTimer)
@@ -129,7 +129,7 @@ struct InsertionMachine {
         // judged again whenever one before it had been stored.
         let revisions = arrivals.take(
             rows: limits.insertionBatch, bytes: limits.insertionBatchBytes, onePerDocument: settings.hasSyncFunction
-        ) { !batches.hold($0) }
+        ) { !batches.contains($0) }
         if !revisions.isEmpty { actions.append(.check(batches.begin(revisions), revisions)) }
     }
 

@@ -80,7 +80,7 @@ struct PullMachine {
     var refusesConflictsAlone: Bool { settings.isPassive && !settings.hasFilter && !settings.hasSyncFunction && !insertion.decidesPushes }
 
     /// Those of the documents with a revision on its way into the store; nil if there are too many revisions to search through.
-    func onTheWay(of ids: Set<DocumentID>) -> Set<DocumentID>? { insertion.held(of: ids) }
+    func onTheWay(of ids: Set<DocumentID>) -> Set<DocumentID>? { insertion.underWay(among: ids) }
 
     /// Body bytes received and not stored yet, plus the overhead of conflicts that wait for their decision.
     var bufferedBytes: Int { insertion.bytes + lists.bytes + conflicts.count * settings.limits.bufferedMessageOverhead }
@@ -166,7 +166,7 @@ struct PullMachine {
         guard !removals.isEmpty else { return }
         var free: [Removal] = []
         removals.removeAll { removal in
-            guard settings.limits.has(.overtakingPurge) || !asked.contains(removal.id) && !insertion.holds(removal.id) else { return false }
+            guard settings.limits.has(.overtakingPurge) || !asked.contains(removal.id) && !insertion.contains(removal.id) else { return false }
             free.append(removal)
             return true
         }
@@ -244,7 +244,7 @@ struct PullMachine {
         // Nothing that happens to it counts any more.
         if tracker?.isLeft(sequence) == true { return .same }
         // Requested and on its way into the store, or about to be taken away.
-        return insertion.holds(id) || removals.contains { $0.id == id } || removalsUnderWay > 0 ? .same : .unknown
+        return insertion.contains(id) || removals.contains { $0.id == id } || removalsUnderWay > 0 ? .same : .unknown
     }
 
     /// The store knows which revisions of the list are missing: the peer is asked for those, and the sequences of the others are complete.
