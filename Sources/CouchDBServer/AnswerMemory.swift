@@ -172,7 +172,7 @@ package final class AnswerMemory: Sendable {
                 if parts.share == nil {
                     // Most answers are this small, and not worth counting.
                     guard bytes > CouchLimits.smallAnswer else { return nil }
-                    parts.share = memory.budget.share(of: origin) { [weak self] standing in if standing == .evicted { self?.cut() } }
+                    parts.share = memory.budget.register(origin: origin) { [weak self] standing in if standing == .evicted { self?.cut() } }
                 }
                 if parts.share?.hold(bytes, owedByPeer: owed, isQuiet: isQuiet(owed)) == .evicted { cut() }
                 return (bytes, owed, parts.question)
@@ -198,7 +198,7 @@ package final class AnswerMemory: Sendable {
         defer { writers.leave() }
         try Task.checkCancellation()
         // The parsed values count in addition to the text, but only up to a bound that leaves memory for others.
-        let copies = isLarge ? budget.share { _ in } : nil
+        let copies = isLarge ? budget.register { _ in } : nil
         _ = copies?.hold(min(bytes, budget.limit / 8), owedByPeer: 0)
         defer { copies?.giveUp() }
         return try await body()

@@ -142,14 +142,14 @@ public final class MemoryBudget: Sendable {
     /// Each connection may hold this much, however many there are: with less, it could not transfer any message.
     static let smallestShare = 16 << 10
 
-    /// A place for one connection.
+    /// Registers a connection, and returns its place in the budget.
     ///
     /// - Parameters:
     ///   - origin: the address of its peer, without a port, with whose other connections it counts; nil if it counts with no other.
     ///   - trim: called in the same way as `changed` when the connection should release what it can spare.
     ///   - changed: called on any thread, without a lock, when others change the connection's standing.
-    public func share(
-        of origin: String? = nil, trim: @escaping @Sendable () -> Void = {}, changed: @escaping @Sendable (Standing) -> Void
+    public func register(
+        origin: String? = nil, trim: @escaping @Sendable () -> Void = {}, changed: @escaping @Sendable (Standing) -> Void
     ) -> Share {
         let number = state.withLock { state in
             state.last += 1
@@ -172,7 +172,7 @@ public final class MemoryBudget: Sendable {
             state.used += bytes - holding.bytes
             state.highest = max(state.highest, state.used)
             observe(&state)
-            let (most, calm) = (most(state), calm(state))
+            let (evictionThreshold, restrictionThreshold) = (evictionThreshold(state), restrictionThreshold(state))
             if holding.wasAsked { state.promised += spare - holding.spare }
             holding.spare = spare
             if spare == 0 { holding.wasAsked = false }
@@ -187,13 +187,13 @@ public final class MemoryBudget: Sendable {
             (holding.quietBytes, holding.quietSince) = (quietBytes, isQuiet ? holding.quietSince ?? now : nil)
             if isQuiet { state.quiet.insert(number) } else { state.quiet.remove(number) }
             if owedByPeer >= Self.smallDebt { state.debtors.insert(number) } else { state.debtors.remove(number) }
-            holding.isCrowded = state.used > calm && state.origins.isCrowded(holding.origin, bytes, most: most)
+            holding.isCrowded = state.used > restrictionThreshold && state.origins.isCrowded(holding.origin, bytes, most: evictionThreshold)
             if holding.isCrowded { state.crowded.insert(number) } else { state.crowded.remove(number) }
             state.holdings[number] = holding
             var calls: [Call] = []
-            let trims = state.used > calm ? requestSpareMemory(&state) : []
-            if state.used - state.promised - state.leaving > most { evict(&state, now, &calls) }
-            if state.used <= calm { relieve(&state, except: number, &calls) }
+            let trims = state.used > restrictionThreshold ? requestSpareMemory(&state) : []
+            if state.used - state.promised - state.leaving > evictionThreshold { evict(&state, now, &calls) }
+            if state.used <= restrictionThreshold { relieve(&state, except: number, &calls) }
             let after = state.holdings[number]
             return (after?.isEvicted ?? true ? .evicted : after?.isCrowded == true ? .crowded : .free, calls, trims)
         }
@@ -243,7 +243,7 @@ public final class MemoryBudget: Sendable {
             guard let holding = state.holdings.removeValue(forKey: number) else { return [] }
             state.forget(holding, number)
             var calls: [Call] = []
-            if state.used <= calm(state) { relieve(&state, except: number, &calls) }
+            if state.used <= restrictionThreshold(state) { relieve(&state, except: number, &calls) }
             return calls
         }
         for (call, standing) in calls { call(standing) }
@@ -262,7 +262,7 @@ public final class MemoryBudget: Sendable {
             state.used += bytes
             state.highest = max(state.highest, state.used)
             var calls: [Call] = []
-            if state.used <= calm(state) { relieve(&state, except: number, &calls) }
+            if state.used <= restrictionThreshold(state) { relieve(&state, except: number, &calls) }
             return calls
         }
         for (call, standing) in calls { call(standing) }

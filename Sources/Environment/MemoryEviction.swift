@@ -7,7 +7,7 @@ extension MemoryBudget {
         let (calls, trims) = state.withLock { state -> ([Call], [@Sendable () -> Void]) in
             var calls: [Call] = []
             let trims = requestSpareMemory(&state)
-            evict(&state, now, for: min(bytes, most(state) / 4), &calls)
+            evict(&state, now, for: min(bytes, evictionThreshold(state) / 4), &calls)
             return (calls, trims)
         }
         for trim in trims { trim() }
@@ -22,7 +22,7 @@ extension MemoryBudget {
         let (calls, trims) = state.withLock { state -> ([Call], [@Sendable () -> Void]) in
             var calls: [Call] = []
             let trims = requestSpareMemory(&state)
-            while state.used + bytes - state.promised - state.leaving > most(state) {
+            while state.used + bytes - state.promised - state.leaving > evictionThreshold(state) {
                 let found = heaviest(state.debtors.union(state.quiet), state, besides: .address(address))
                 guard let number = found, let holding = state.holdings[number] else { break }
                 dismiss(number, holding, &state, &calls)
@@ -39,7 +39,7 @@ extension MemoryBudget {
     ///   - numbers: the connections that may go.
     ///   - origin: the one for which it would have to go: its own stay.
     private func heaviest(_ numbers: some Sequence<Int>, _ state: State, besides origin: Origin) -> Int? {
-        let share = state.origins.share(of: most(state), besides: origin)
+        let share = state.origins.share(of: evictionThreshold(state), besides: origin)
         var best: (sum: Int, bytes: Int, number: Int)?
         for number in numbers {
             guard let holding = state.holdings[number], holding.bytes > 0, !holding.isEvicted, !holding.isEnding, holding.origin != origin else { continue }
@@ -56,7 +56,7 @@ extension MemoryBudget {
     /// Evicts the largest debtors, until the budget is kept with `room` to spare. Without that, quiet connections are evicted instead if they use up the
     /// budget: otherwise whoever has something to transfer would be evicted, one after the other, for as long as the quiet ones stay.
     func evict(_ state: inout State, _ now: UInt64, for room: Int = 0, _ calls: inout [Call]) {
-        while state.used + room - state.promised - state.leaving > most(state) {
+        while state.used + room - state.promised - state.leaving > evictionThreshold(state) {
             let found = (room == 0 ? quietest(state, now) : nil) ?? largestDebtor(state, now).map { toBlame(insteadOf: $0, state, now) }
             guard let number = found, let holding = state.holdings[number] else { return }
             dismiss(number, holding, &state, &calls)
@@ -79,9 +79,9 @@ extension MemoryBudget {
         let debtors = state.debtors.compactMap { number in
             state.holdings[number].map { (number: number, origin: $0.origin, weight: $0.weight(now), isStale: $0.age(now) >= Self.staleDebt) }
         }
-        let (origins, most) = (state.origins, most(state))
+        let (origins, evictionThreshold) = (state.origins, evictionThreshold(state))
         let accused = Self.accused(
-            debtors, origin: { $0.origin }, weight: { $0.weight }, isStale: { $0.isStale }, owesTooMuch: { origins.owesTooMuch($0, most: most) })
+            debtors, origin: { $0.origin }, weight: { $0.weight }, isStale: { $0.isStale }, owesTooMuch: { origins.owesTooMuch($0, most: evictionThreshold) })
         let largest = accused.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
         return largest.flatMap { $0.weight > 0 ? $0.number : nil }
     }
@@ -91,7 +91,7 @@ extension MemoryBudget {
     /// for which no work is in progress. The debtor itself if no address holds more than its share.
     private func toBlame(insteadOf debtor: Int, _ state: State, _ now: UInt64) -> Int {
         guard let holding = state.holdings[debtor], holding.age(now) < Self.freshDebt else { return debtor }
-        let (sum, share) = (state.origins.load(of: holding.origin).bytes, state.origins.share(of: most(state), besides: holding.origin))
+        let (sum, share) = (state.origins.load(of: holding.origin).bytes, state.origins.share(of: evictionThreshold(state), besides: holding.origin))
         guard sum <= share else { return debtor }
         let idle = heaviest(state.debtors.union(state.quiet), state, besides: holding.origin)
         return idle ?? heaviest(state.holdings.keys, state, besides: holding.origin) ?? debtor

@@ -20,12 +20,12 @@ extension MemoryBudget {
 
     /// Above this, somebody has to be evicted. If the process is observed, an eighth is left for what happens between two observations: a small frame
     /// may inflate to megabytes, and an evicted connection's memory remains for a moment.
-    func most(_ state: State) -> Int {
+    func evictionThreshold(_ state: State) -> Int {
         processMemory == nil ? limit : max(least, limit - limit / 8 - state.observation.uncounted)
     }
 
     /// Up to this, no restrictions apply.
-    func calm(_ state: State) -> Int { most(state) - limit / 4 }
+    func restrictionThreshold(_ state: State) -> Int { evictionThreshold(state) - limit / 4 }
 
     func observe(_ state: inout State) {
         guard let processMemory, let atRest = state.observation.atRest, abs(state.used - state.observation.countedAtObservation) >= step else { return }

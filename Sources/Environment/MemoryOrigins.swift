@@ -102,7 +102,7 @@ extension MemoryBudget {
     }
 
     /// The fair share of an address, in bytes: what all connections may hold, divided among all that hold anything, and this one.
-    public func share(for address: String) -> Int { state.withLock { $0.origins.share(of: most($0), besides: .address(address)) } }
+    public func share(for address: String) -> Int { state.withLock { $0.origins.share(of: evictionThreshold($0), besides: .address(address)) } }
 
     /// Number of origins that hold or owe anything.
     package var origins: Int { state.withLock { $0.origins.count } }

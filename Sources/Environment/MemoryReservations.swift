@@ -84,7 +84,7 @@ extension MemoryBudget {
     /// - Returns: nil if it does not fit.
     public func lend(_ bytes: Int) -> Reservation? {
         let isGranted = state.withLock { state in
-            guard state.waiters.isEmpty, state.lent + state.reserved + bytes <= workLimit, state.used + bytes <= most(state) else { return false }
+            guard state.waiters.isEmpty, state.lent + state.reserved + bytes <= workLimit, state.used + bytes <= evictionThreshold(state) else { return false }
             state.lent += bytes
             use(bytes, &state)
             return true
@@ -99,7 +99,7 @@ extension MemoryBudget {
     ///   - despiteRestrictions: whether it is enough that nobody is evicted for it.
     public func reserveWithoutEviction(_ bytes: Int, beside others: Int = 0, despiteRestrictions: Bool = false) -> Reservation? {
         let isGranted = state.withLock { state in
-            guard state.used + bytes + others <= (despiteRestrictions ? most(state) : calm(state)) else { return false }
+            guard state.used + bytes + others <= (despiteRestrictions ? evictionThreshold(state) : restrictionThreshold(state)) else { return false }
             take(bytes, &state)
             return true
         }
@@ -111,18 +111,18 @@ extension MemoryBudget {
     public var isAwaited: Bool { state.withLock { !$0.waiters.isEmpty } }
 
     /// Whether this much more would cause no restrictions.
-    public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= calm($0) } }
+    public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= restrictionThreshold($0) } }
 
     /// Up to how many bytes in use there are no restrictions.
-    public var unrestricted: Int { state.withLock { calm($0) } }
+    public var unrestricted: Int { state.withLock { restrictionThreshold($0) } }
 
     /// How many bytes others have to release before this much more would cause no restrictions, or at least nobody to be evicted.
     public func shortfall(for bytes: Int, despiteRestrictions: Bool = false) -> Int {
-        state.withLock { max(0, $0.used + bytes - (despiteRestrictions ? most($0) : calm($0))) }
+        state.withLock { max(0, $0.used + bytes - (despiteRestrictions ? evictionThreshold($0) : restrictionThreshold($0))) }
     }
 
     /// Whether this much more would cause nobody to be put off.
-    public func fits(_ bytes: Int) -> Bool { state.withLock { $0.used + bytes <= most($0) } }
+    public func fits(_ bytes: Int) -> Bool { state.withLock { $0.used + bytes <= evictionThreshold($0) } }
 
     /// Nothing is left: anything that may take more waits until somebody has released memory.
     public var isUsedUp: Bool { !fits(0) }
@@ -133,14 +133,14 @@ extension MemoryBudget {
 
     /// The most that a single answer counts, in bytes, however large it is: so much that nobody is evicted for it alone, together with what its connection
     /// has not sent yet.
-    public var mostForOne: Int { min(limit / 2, state.withLock { most($0) } - limit / 8) }
+    public var mostForOne: Int { min(limit / 2, state.withLock { evictionThreshold($0) } - limit / 8) }
 
     /// Bytes that are reserved for work.
     public var reserved: Int { state.withLock { $0.reserved } }
     /// The maximum that was reserved at any time.
     public var highestReserved: Int { state.withLock { $0.highestReserved } }
 
-    private func fits(_ bytes: Int, _ state: State) -> Bool { state.reserved + bytes <= workLimit && state.used + bytes <= most(state) }
+    private func fits(_ bytes: Int, _ state: State) -> Bool { state.reserved + bytes <= workLimit && state.used + bytes <= evictionThreshold(state) }
 
     private func take(_ bytes: Int, _ state: inout State) {
         state.reserved += bytes
@@ -165,7 +165,7 @@ extension MemoryBudget {
                 answers.append((state.waiters.removeFirst(), isGranted))
             }
             var calls: [Call] = []
-            if state.used <= calm(state) { relieve(&state, &calls) }
+            if state.used <= restrictionThreshold(state) { relieve(&state, &calls) }
             return (answers, calls)
         }
         for (waiter, isGranted) in answers { waiter.continuation.resume(returning: isGranted) }

@@ -45,11 +45,11 @@ package enum PlantedFault: String, CaseIterable, Sendable {
 #if DEBUG
 extension Environment {
     package mutating func plant(_ fault: PlantedFault?) { planted = fault }
-    package func has(_ fault: PlantedFault) -> Bool { planted == fault }
+    package func hasPlanted(_ fault: PlantedFault) -> Bool { planted == fault }
 }
 #else
 extension Environment {
     package mutating func plant(_ fault: PlantedFault?) {}
-    @inline(__always) package func has(_ fault: PlantedFault) -> Bool { false }
+    @inline(__always) package func hasPlanted(_ fault: PlantedFault) -> Bool { false }
 }
 #endif

@@ -72,7 +72,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         inContext {
             guard self.phase == .new else { return }
             self.phase = .opening
-            self.share = self.memory.share { [weak self] standing in
+            self.share = self.memory.register { [weak self] standing in
                 guard let self else { return }
                 self.executionContext.execute { self.stand(standing) }
             }

@@ -37,10 +37,10 @@ public struct ReplicationLimits: Sendable {
     #if DEBUG
     package mutating func plant(_ fault: PlantedFault?) { self.planted = fault }
     /// Whether the simulation has planted this bug here. It is carried by the limits because every machine has those at hand.
-    func has(_ fault: PlantedFault) -> Bool { shared.values.planted == fault }
+    func hasPlanted(_ fault: PlantedFault) -> Bool { shared.values.planted == fault }
     #else
     package mutating func plant(_ fault: PlantedFault?) {}
-    @inline(__always) func has(_ fault: PlantedFault) -> Bool { false }
+    @inline(__always) func hasPlanted(_ fault: PlantedFault) -> Bool { false }
     #endif
 }
 

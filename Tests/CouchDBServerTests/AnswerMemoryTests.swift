@@ -179,7 +179,7 @@ import Testing
         let (memory, cuts) = (AnswerMemory(budget, time: time), Cuts())
         let peers = Mutex<[Int: MemoryBudget.Share]>([:])
         for number in 0..<3 {
-            let share = budget.share(of: "127.0.0.1") { standing in
+            let share = budget.register(origin: "127.0.0.1") { standing in
                 if standing == .evicted { _ = peers.withLock { $0.removeValue(forKey: number) } }
             }
             _ = share.hold(20 << 20, owedByPeer: isOwed ? 20 << 20 : 0, isQuiet: !isOwed)

@@ -53,7 +53,7 @@ struct BodyMemoryTests {
     @Test("while nothing is left of the agent's memory for its peers, no more of a body is read than a little, and then reading goes on")
     func usedUp() async throws {
         let memory = MemoryBudget(limit: 1_000_000)
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         _ = others.hold(1_100_000, owedByPeer: 0)
         var limits = HTTPLimits.patient
         limits.memoryWait = .hours(1)
@@ -79,7 +79,7 @@ struct BodyMemoryTests {
     @Test("a body that could not be read within memory_wait is refused, and its client asked to come back")
     func refused() async throws {
         let memory = MemoryBudget(limit: 1_000_000)
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         _ = others.hold(1_100_000, owedByPeer: 0)
         var limits = HTTPLimits.patient
         limits.memoryWait = .milliseconds(50)

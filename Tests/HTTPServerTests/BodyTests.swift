@@ -329,7 +329,7 @@ struct BodyTests {
     @Test("if others leave no room, a small body does not wait, and a larger one is asked to come back")
     func outOfSpace() async throws {
         let memory = MemoryBudget(limit: 100_000)
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         #expect(others.hold(150_000, owedByPeer: 0) != .evicted)
         var limits = HTTPLimits.patient
         limits.memoryWait = .milliseconds(50)

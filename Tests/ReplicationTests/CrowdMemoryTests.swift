@@ -97,7 +97,7 @@ struct CrowdMemoryTests {
         let hub = MemoryHub(database: database, memory: memory)
         let (greedy, honest) = (try await Peer(hub.connect()), try await Peer(hub.connect()))
         #expect(await honest.ask("getCheckpoint", [("client", "small")])?.error == nil)
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         _ = others.hold(memory.limit - memory.used - 100_000, owedByPeer: 0)
         async let refused = greedy.ask("getCheckpoint", [("client", "large")])
         #expect(await honest.ask("getCheckpoint", [("client", "small")])?.body.readableBytes ?? 0 > 100)
@@ -173,7 +173,7 @@ struct CrowdMemoryTests {
         let peer = Peer(client) { _ in nil }
         #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
         try await eventually("a page is due to be read") { await session.readsAPage }
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         _ = others.hold(memory.limit / 4 * 3, owedByPeer: 0)
         gate.open()
         for await request in peer.requests where request.profile == "changes" {
@@ -215,7 +215,7 @@ struct CrowdMemoryTests {
             list = request.number
             break
         }
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         if isShort { _ = others.hold(memory.limit - memory.used - (4 << 20), owedByPeer: 0) }
         #expect(memory.isShort == isShort)
         client.executionContext.execute { client.setReading(false) }
@@ -246,7 +246,7 @@ struct CrowdMemoryTests {
         let memory = MemoryBudget(limit: 16 << 20)
         let (session, client) = await MemoryHub(database: database, memory: memory).session()
         let peer = Peer(client)
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         _ = others.hold(memory.limit + 1, owedByPeer: 0)
         async let answer = peer.ask("getCheckpoint", [("client", "cp")])
         try await eventually("the session waits with its frames") { await session.waitsWithFrames }
@@ -264,7 +264,7 @@ struct CrowdMemoryTests {
         let peer = Peer(client) { _ in nil }
         await peer.begin()
         let before = memory.used
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         _ = others.hold(memory.limit - before - (3 << 20), owedByPeer: 0)
         peer.send(peer.request("rev", [("collection", "0"), ("id", "many"), ("rev", "1-aa"), ("history", "")], HeldMemoryTests.naming(9_000)))
         try await eventually("the session looks at the revision") { await session.looksAtRevisions }
@@ -341,7 +341,7 @@ struct CrowdMemoryTests {
         await session.stop()
         #expect(memory.used == 200_000)
         // No other connection owes anything.
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         _ = others.hold(memory.limit, owedByPeer: 0)
         try await eventually("the connection is dropped") { memory.used == memory.limit }
         others.giveUp()
@@ -359,7 +359,7 @@ struct CrowdMemoryTests {
         await session.start()
         session.later { $0.accounts.stand(.evicted) }
         try await eventually("the session has ended, and the connection has not") { memory.used == 16 << 10 }
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         _ = others.hold(memory.limit, owedByPeer: 0)
         try await eventually("the connection is dropped") { memory.used == memory.limit }
         others.giveUp()

@@ -35,7 +35,7 @@ struct CrowdedPullTests {
             #expect(isAnswered)
         }
         // The open rows are more than this connection's part of what is left, and no more is used than somebody would have to go for.
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         _ = others.hold(memory.limit / 8 * 7 - memory.used, owedByPeer: 0)
         async let isLastAnswered = Self.offer(count + 1..<count + 2, by: peer)
         let sessions = await replicator.sessions

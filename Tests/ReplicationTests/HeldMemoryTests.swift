@@ -162,7 +162,7 @@ struct HeldMemoryTests {
 
     @Test func withoutRoomForNamesTheOneThatOwesMostIsEvictedOrTheyComeLater() async throws {
         let (memory, found) = (MemoryBudget(limit: 16 << 20, time: MemoryBudgetTests.HandClock()), Found())
-        let others = memory.share { _ in }
+        let others = memory.register { _ in }
         _ = others.hold(15 << 20, owedByPeer: 0)
         guard case (.refused(_, let error)?, 0) = await check(Self.naming(9_000), memory, found) else {
             Issue.record("the revision was accepted")
@@ -172,7 +172,7 @@ struct HeldMemoryTests {
         others.giveUp()
         final class Debtor: Sendable { let share = Mutex<MemoryBudget.Share?>(nil) }
         let debtor = Debtor()
-        let share = memory.share { if $0 == .evicted { debtor.share.withLock { $0 }?.giveUp() } }
+        let share = memory.register { if $0 == .evicted { debtor.share.withLock { $0 }?.giveUp() } }
         debtor.share.withLock { $0 = share }
         _ = share.hold(15 << 20, owedByPeer: 15 << 20)
         guard case (.checked(let checked)?, _) = await check(Self.naming(9_000), memory, found) else {
@@ -244,7 +244,7 @@ struct HeldMemoryTests {
         }
         try await b.put("large", "{\"text\":\"\(String(decoding: text, as: UTF8.self).replacing("\\", with: "a"))\"}")
         let memory = MemoryBudget(limit: 8 << 20)
-        let others = memory.share(changed: { _ in })
+        let others = memory.register(changed: { _ in })
         _ = others.hold(15 << 19, owedByPeer: 0)
         let error = await once(a, .pull, within: memory, b).error
         withExtendedLifetime(others) {}
@@ -258,7 +258,7 @@ struct HeldMemoryTests {
         let (edge, hub) = (try TestDatabase("edge"), try TestDatabase("hub"))
         try await edge.put("large", large(3 << 20))
         let memory = MemoryBudget(limit: 8 << 20)
-        let others = memory.share(changed: { _ in })
+        let others = memory.register(changed: { _ in })
         _ = others.hold(6 << 20, owedByPeer: 0)
         let pushed = await once(edge, .push, within: memory, hub)
         withExtendedLifetime(others) {}
@@ -282,7 +282,7 @@ struct HeldMemoryTests {
         }
         try await b.put("small", "{}")
         let memory = MemoryBudget(limit: 8 << 20)
-        let others = memory.share(changed: { _ in })
+        let others = memory.register(changed: { _ in })
         _ = others.hold((56 << 20) / 10, owedByPeer: 0)
         let hub = Hub(b)
         let replicator = Replicator(

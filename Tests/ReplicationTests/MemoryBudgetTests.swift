@@ -30,7 +30,7 @@ import Testing
 
     private func join(_ budget: MemoryBudget) -> (MemoryBudget.Share, Told) {
         let told = Told()
-        return (budget.share { told.add($0) }, told)
+        return (budget.register { told.add($0) }, told)
     }
 
     @Test func upToThreeQuartersNobodyIsCrowded() {
@@ -89,7 +89,7 @@ import Testing
     @Test func whatAConnectionLeavesBehindCountsUntilItIsReleased() {
         let memory = MemoryBudget(limit: 1_000_000)
         for isEvicted in [false, true] {
-            var share: MemoryBudget.Share? = memory.share { _ in }
+            var share: MemoryBudget.Share? = memory.register { _ in }
             let standing = share?.hold(isEvicted ? 2_000_000 : 500_000, owedByPeer: isEvicted ? 2_000_000 : 0)
             #expect(standing == (isEvicted ? .evicted : .free))
             share?.end(leaving: 200_000)
@@ -277,7 +277,7 @@ import Testing
     @Test func whatCanBeSparedIsReleasedBeforeAnybodyIsEvicted() {
         let budget = budget()
         let asked = Mutex(0)
-        let idle = budget.share(trim: { asked.withLock { $0 += 1 } }) { _ in }
+        let idle = budget.register(trim: { asked.withLock { $0 += 1 } }) { _ in }
         let (busy, told) = join(budget)
         _ = idle.hold(4 * megabyte, owedByPeer: 0, spare: 3 * megabyte)
         _ = busy.hold(5 * megabyte, owedByPeer: 5 * megabyte)

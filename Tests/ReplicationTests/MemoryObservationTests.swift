@@ -22,7 +22,7 @@ import Testing
 
     /// How many megabytes a peer may make the agent hold while the process takes `overhead` more than that.
     private func room(_ budget: MemoryBudget, overhead: Int) -> Int {
-        let share = budget.share { _ in }
+        let share = budget.register { _ in }
         for held in 1...64 {
             process.takes(30 + held + overhead)
             if share.hold(held * megabyte, owedByPeer: held * megabyte) == .evicted { return held - 1 }
@@ -50,7 +50,7 @@ import Testing
         // As if another database had been opened.
         process.takes(90)
         budget.noteRest()
-        let share = budget.share { _ in }
+        let share = budget.register { _ in }
         process.takes(140)
         #expect(share.hold(50 * megabyte, owedByPeer: 50 * megabyte) != .evicted)
     }
@@ -58,7 +58,7 @@ import Testing
     @Test func memoryHeldBecauseOfPeersIsNotTheRestingSize() {
         let budget = budget()
         budget.noteRest()
-        let (share, other) = (budget.share { _ in }, budget.share { _ in })
+        let (share, other) = (budget.register { _ in }, budget.register { _ in })
         _ = other.hold(1, owedByPeer: 0)
         process.takes(80)
         _ = share.hold(30 * megabyte, owedByPeer: 30 * megabyte)
@@ -71,7 +71,7 @@ import Testing
         let budget = budget()
         #expect(budget.uncounted == 0)
         budget.noteRest()
-        let share = budget.share { _ in }
+        let share = budget.register { _ in }
         _ = share.hold(20 * megabyte, owedByPeer: 0)
         process.takes(90)
         #expect(budget.uncounted == 40 * megabyte)
@@ -87,7 +87,7 @@ import Testing
             return 30 << 20
         })
         budget.noteRest()
-        let share = budget.share { _ in }
+        let share = budget.register { _ in }
         for round in 0..<10_000 { _ = share.hold(round % 1_000, owedByPeer: 0) }
         #expect(looks.withLock { $0 } == 1)
     }

@@ -17,7 +17,7 @@ import Testing
         init(_ budget: MemoryBudget, _ origin: String?) {
             let told = Told()
             self.told = told
-            share = budget.share(of: origin) { [told] standing in if standing == .evicted { told.isEvicted.withLock { $0 = true } } }
+            share = budget.register(origin: origin) { [told] standing in if standing == .evicted { told.isEvicted.withLock { $0 = true } } }
         }
 
         /// Holds this much, and owes all of it or nothing.

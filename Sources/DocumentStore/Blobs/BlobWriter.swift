@@ -128,7 +128,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
             throw .blobLengthMismatch(digest: digest.text, expected: length, found: count)
         }
         try StoreError.ofFiles { () throws(FileError) in
-            if !store.environment.has(.blobBeforeItsBytes) { try file.sync() }
+            if !store.environment.hasPlanted(.blobBeforeItsBytes) { try file.sync() }
             try store.place(path, as: digest, arrived)
         }
         (self.file, place, incoming) = (nil, nil, nil)

@@ -112,7 +112,7 @@ final class Writer: @unchecked Sendable {
             // Data written to a deleted file would be lost.
             try file.check()
             try session.options.usage.count(session)
-            if environment.has(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
+            if environment.hasPlanted(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
             let begun = environment.time.monotonicNanoseconds()
             try session.commitWrites()
             if state.rows > 0 || !news.isEmpty { commits.add(environment.time.monotonicNanoseconds() - begun) }
@@ -150,7 +150,7 @@ final class Writer: @unchecked Sendable {
             if done.isEmpty {
                 // Not even BEGIN succeeded, or the file is malformed. These jobs must fail, or the queue would be stuck on them.
                 #if DEBUG
-                if environment.has(.unansweredWrite) { forgotten += waiting } else { for job in waiting { job.refuse(error) } }
+                if environment.hasPlanted(.unansweredWrite) { forgotten += waiting } else { for job in waiting { job.refuse(error) } }
                 #else
                 for job in waiting { job.refuse(error) }
                 #endif

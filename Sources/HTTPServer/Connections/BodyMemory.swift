@@ -144,7 +144,7 @@ final class BodyMemory: Sendable {
         let (standing, held) = state.withLock { state in
             change(&state)
             let held = state.bytes + state.tools
-            let share = state.share ?? budget.share(of: origin) { [yieldResources] in if $0 == .evicted { yieldResources() } }
+            let share = state.share ?? budget.register(origin: origin) { [yieldResources] in if $0 == .evicted { yieldResources() } }
             state.share = share
             table.bodyBytesChange(by: held + state.arrived - state.counted)
             state.counted = held + state.arrived

@@ -24,7 +24,7 @@ final class UnreadBytes {
         }
         // A large answer is still sent when there is little memory. What made it counts it as well.
         let bytes = min(bytes, memory.limit / 16)
-        let share = share ?? memory.share(of: origin) { [cut] in if $0 == .evicted { cut() } }
+        let share = share ?? memory.register(origin: origin) { [cut] in if $0 == .evicted { cut() } }
         self.share = share
         if share.hold(bytes, owedByPeer: bytes) == .evicted { cut() }
     }

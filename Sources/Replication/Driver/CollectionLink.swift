@@ -95,7 +95,7 @@ final class CollectionLink {
 
     var isBusy: Bool {
         if !pull.isComplete || !incomingDeltas.isEmpty { return true }
-        guard let push, !pull.settings.limits.has(.idleWhileOwed) else { return false }
+        guard let push, !pull.settings.limits.hasPlanted(.idleWhileOwed) else { return false }
         return !push.isFinished && !push.isIdle
     }
 
@@ -114,7 +114,7 @@ final class CollectionLink {
     /// How far push and pull are.
     var progress: CheckpointBody {
         CheckpointBody(
-            local: (push?.ledger.completedThrough ?? checkpoint?.saved.local ?? 0) + (pull.settings.limits.has(.checkpointTooFar) ? 1 : 0),
+            local: (push?.ledger.completedThrough ?? checkpoint?.saved.local ?? 0) + (pull.settings.limits.hasPlanted(.checkpointTooFar) ? 1 : 0),
             remote: pull.tracker?.completedThrough ?? checkpoint?.saved.remote)
     }
 

@@ -39,7 +39,7 @@ final class SessionAccounts {
 
     func open() {
         let owner = session.owner
-        share = session.memory.share(of: origin, trim: { [weak owner] in owner?.later { $0.accounts.trim() } }) { [weak owner] standing in
+        share = session.memory.register(origin: origin, trim: { [weak owner] in owner?.later { $0.accounts.trim() } }) { [weak owner] standing in
             // Others need not wait for this: an evicted connection ends in its own time, and a relieved one continues.
             owner?.later { $0.accounts.stand(standing) }
         }
@@ -48,7 +48,7 @@ final class SessionAccounts {
     /// What is being processed elsewhere for the peer stays accounted for until that work ends.
     func end() {
         let left = (session.questions.waiting.bytes + session.links.reduce(0) { $0 + $1.pull.bytesElsewhere }) / 4 * 5
-        if session.limits.has(.keptShare), let share { _ = Unmanaged.passRetained(share) } else { share?.end(leaving: left) }
+        if session.limits.hasPlanted(.keptShare), let share { _ = Unmanaged.passRetained(share) } else { share?.end(leaving: left) }
         share = nil
         reservations = []
         linger()
@@ -60,7 +60,7 @@ final class SessionAccounts {
         let (transport, unread) = (session.transport, session.transport.waitingBytes)
         let owed = unread + (standing == .evicted ? Self.closingBytes : 0)
         guard !isDisconnected, owed > DriverBounds.negligibleUnreadBytes else { return }
-        let lingering = session.memory.share(of: origin) { [weak transport] in if $0 == .evicted { transport?.drop() } }
+        let lingering = session.memory.register(origin: origin) { [weak transport] in if $0 == .evicted { transport?.drop() } }
         self.lingering = lingering
         _ = lingering.hold(owed, owedByPeer: owed)
     }

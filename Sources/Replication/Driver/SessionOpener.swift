@@ -206,7 +206,7 @@ struct SessionOpener {
         link.push = PushMachine(settings, from: position, generation: link.generation)
         session.dialect.push(link.slot, style, generation: link.generation)
         let (slot, generation) = (link.slot, link.generation)
-        let missesWakeUps = session.limits.has(.lostWakeUp)
+        let missesWakeUps = session.limits.hasPlanted(.lostWakeUp)
         link.observation = session.database.observeChanges(link.collection) { [weak owner = session.owner] newest in
             if missesWakeUps, newest % 3 == 0 { return }
             owner?.later { session in

@@ -7,7 +7,7 @@ extension InsertionMachine {
     /// Whether the peer has to send or prove any of its blobs.
     func needsBlobs(_ revision: CheckedRevision) -> Bool {
         guard !revision.blobs.isEmpty || revision.attachments != nil, !revision.hasFetchedBlobs else { return false }
-        return (revision.attachments != nil || !revision.ownBlobs.isEmpty) && !settings.limits.has(.missingBlobs)
+        return (revision.attachments != nil || !revision.ownBlobs.isEmpty) && !settings.limits.hasPlanted(.missingBlobs)
     }
 
     /// Starts fetching and returns the revisions that need no blobs. The others wait for theirs, and so do later revisions of their documents.

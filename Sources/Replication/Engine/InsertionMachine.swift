@@ -227,7 +227,7 @@ struct InsertionMachine {
             leave(kept, isListed: false, &ended)
             return admit(batch, passed, attempt: 1, &actions)
         }
-        if settings.limits.has(.forgottenHeldDocument) {
+        if settings.limits.hasPlanted(.forgottenHeldDocument) {
             leave(kept, isListed: true, &ended)
             return admit(batch, passed, attempt: 1, &actions)
         }
@@ -299,7 +299,7 @@ struct InsertionMachine {
         if revisions.isEmpty { return batches.end(batch) }
         batches.move(batch, to: .storing(revisions, attempt: attempt))
         let handling: ConflictHandling = !settings.isPassive ? .store : decidesPushes ? .storePushed : .refuse
-        if settings.isPassive, settings.limits.has(.settledBeforeStored) {
+        if settings.isPassive, settings.limits.hasPlanted(.settledBeforeStored) {
             for each in revisions { if let handle = each.revision.replyTo { actions.append(.settle(handle, .stored)) } }
         }
         actions.append(.store(batch, revisions, handling, settlesHeld: mayHaveHeld))

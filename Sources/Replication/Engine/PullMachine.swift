@@ -166,7 +166,7 @@ struct PullMachine {
         guard !removals.isEmpty else { return }
         var free: [Removal] = []
         removals.removeAll { removal in
-            guard settings.limits.has(.overtakingPurge) || !asked.contains(removal.id) && !insertion.contains(removal.id) else { return false }
+            guard settings.limits.hasPlanted(.overtakingPurge) || !asked.contains(removal.id) && !insertion.contains(removal.id) else { return false }
             free.append(removal)
             return true
         }

@@ -13,7 +13,7 @@ extension PushMachine {
             var document = page.documents[index]
             // The peer loses a document that it sent us, and must get it back once it has access again.
             if document.visibility != .visible { echoes.left(document.id) }
-            if echoes.holds(document), !settings.limits.has(.echo) {
+            if echoes.holds(document), !settings.limits.hasPlanted(.echo) {
                 held.release(document.id)
                 ledger.skip(document)
                 continue
@@ -22,7 +22,7 @@ extension PushMachine {
                 // A channel feed lists a document twice if access to it is newer than the document.
                 let earlier = page.from?.channels == nil ? nil : begun.updateValue(document.version, forKey: document.id)
                 if document.visibility == .visible, earlier == document.version { continue }
-                let isFree = ledger.claim(document.id) || settings.limits.has(.overtakingPurge)
+                let isFree = ledger.claim(document.id) || settings.limits.hasPlanted(.overtakingPurge)
                 guard isFree, earlier == nil else {
                     let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
                     return (now, PushPage(documents: Array(page.documents[index...]), from: from))

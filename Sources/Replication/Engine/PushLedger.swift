@@ -164,7 +164,7 @@ struct PushLedger {
             if parked.sequence != document.sequence { tracker.complete(parked.sequence) }
             document.peerVersion = document.peerVersion ?? parked.peerVersion
             return true
-        case .sent where limits.has(.twoUnderWay):
+        case .sent where limits.hasPlanted(.twoUnderWay):
             remove(document.id)
             tracker.complete(entry.sequence)
             counts.completed += 1
@@ -237,7 +237,7 @@ struct PushLedger {
     mutating func finish(_ id: DocumentID, peerVersion: Version? = nil) {
         guard let entry = remove(id) else { return }
         tracker.complete(entry.sequence)
-        counts.completed += limits.has(.countedTwice) ? 2 : 1
+        counts.completed += limits.hasPlanted(.countedTwice) ? 2 : 1
         readSuccessor(id, entry, peerVersion)
     }
 
@@ -290,7 +290,7 @@ struct PushLedger {
     /// If the document changed while it was under way, it is due once more.
     private mutating func readSuccessor(_ id: DocumentID, _ entry: Entry, _ peerVersion: Version?) {
         guard let successor = entry.successor else { return }
-        if limits.has(.forgottenSuccessor) { return tracker.complete(successor) }
+        if limits.hasPlanted(.forgottenSuccessor) { return tracker.complete(successor) }
         insert(id, Entry(phase: .due(Parked(sequence: successor, peerVersion: peerVersion))))
         due.append(id)
     }

@@ -291,7 +291,7 @@ struct PushMachine {
             return actions.append(.judge(page.documents.filter { $0.visibility == .visible }))
         }
         judging = nil
-        let style = settings.limits.has(.passedFailingFilter) ? .propose : settings.style
+        let style = settings.limits.hasPlanted(.passedFailingFilter) ? .propose : settings.style
         let judgement = Judgement(page, verdicts, by: version, style, room: held.room)
         // Held before the others pass: documents after a held one carry the position from which the peer has to resume.
         for each in judgement.undecided { hold(each, &actions) }
@@ -341,7 +341,7 @@ struct PushMachine {
     /// The peer has the document: that is remembered, and the trip is over, or goes on after the end of a branch.
     mutating func peerHas(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
         barrier.taken()
-        let stale = settings.limits.has(.staleMark) ? document.history.first : nil
+        let stale = settings.limits.hasPlanted(.staleMark) ? document.history.first : nil
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { pullerHas(document) }
         if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
         if document.isEndOfBranch {

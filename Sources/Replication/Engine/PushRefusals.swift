@@ -105,7 +105,7 @@ extension PushMachine {
         guard case .comparing(var document)? = ledger.phase(of: id) else { return }
         switch comparison {
         case .newer(let history):
-            if !settings.limits.has(.forgottenParent) { (document.peerVersion, document.history) = (history.last, history) }
+            if !settings.limits.hasPlanted(.forgottenParent) { (document.peerVersion, document.history) = (history.last, history) }
             offerAgain(document)
         case .same(let version):
             (document.version, document.isEndOfBranch) = (version, false)
@@ -122,7 +122,7 @@ extension PushMachine {
 
     /// The peer holds a revision that ours is not known to descend from.
     mutating func lose(_ document: OutgoingDocument, to current: Version?, _ actions: inout [PushAction]) {
-        if settings.limits.has(.hopedForPull), settings.pulls { return ledger.finish(document.id) }
+        if settings.limits.hasPlanted(.hopedForPull), settings.pulls { return ledger.finish(document.id) }
         if settings.pulls, !document.isAfterPull { return ledger.park(document.id, { .awaitingPull($0) }) }
         let name = current.map { " (\($0))" } ?? ""
         let why = settings.pulls ? "which the pull does not bring; it is offered again later" : "and this replicator does not pull"
