@@ -40,8 +40,9 @@ public struct LocalSequenceTracker: Sendable {
 
     /// Every sequence up to this one is complete.
     public var completedThrough: UInt64 { head < order.count ? min(order[head] - 1, highest) : highest }
-    public var pendingCount: Int { pending.count }
-    public func isPending(_ sequence: UInt64) -> Bool { pending.contains(sequence) }
+    // For tests.
+    var pendingCount: Int { pending.count }
+    func isPending(_ sequence: UInt64) -> Bool { pending.contains(sequence) }
 }
 
 /// Tracks a peer's sequences, which are opaque: only their order of arrival counts.
@@ -157,5 +158,6 @@ public struct RemoteSequenceTracker: Sendable {
 
     /// The last sequence before the earliest open one.
     public var completedThrough: RemoteSequence? { reached }
-    public var outstanding: Int { places.count }
+    /// Number of open rows. For tests.
+    var outstanding: Int { places.count }
 }

@@ -167,8 +167,8 @@ extension Replicator {
         return zip(open, verdicts).map { JudgedRow(row: $0, rejectedBy: $1 == .reject ? filter.pluginName : nil) }
     }
 
-    /// The result of ``forEachPending(_:)`` as one array, without what the push filter rejects.
-    public nonisolated func pendingDocumentIDs() async throws -> [(CollectionName, DocumentID)] {
+    /// The result of ``forEachPending(_:)`` as one array, without what the push filter rejects. For tests.
+    package nonisolated func pendingDocumentIDs() async throws -> [(CollectionName, DocumentID)] {
         var pending: [(CollectionName, DocumentID)] = []
         try await forEachPending { page in pending += page.filter { $0.rejectedBy == nil }.map { ($0.collection, $0.id) } }
         return pending
