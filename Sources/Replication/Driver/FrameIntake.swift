@@ -3,7 +3,7 @@ import NIOCore
 
 /// Frames that the transport delivered and that are not processed yet.
 final class FrameIntake {
-    private unowned let session: SessionDriver
+    private unowned let driver: SessionDriver
     private var frames = CircularBuffer<ByteBuffer>()
     /// Memory they hold, in bytes.
     private(set) var bytes = 0
@@ -22,14 +22,14 @@ final class FrameIntake {
     /// The connection is gone, and the session ends once it has processed the rest.
     var end: ConnectionEnd?
 
-    var isEmpty: Bool { frames.isEmpty && !session.dialect.isSuspended }
+    var isEmpty: Bool { frames.isEmpty && !driver.dialect.isSuspended }
 
     /// The cost of processing a frame beyond its bytes, in bytes of inflation.
     static let frameCost = 1_024
     /// Memory of a waiting frame beyond its bytes.
     private static let frameBytes = 96
 
-    init(_ session: SessionDriver) { self.session = session }
+    init(_ driver: SessionDriver) { self.driver = driver }
 
     func append(_ messages: [ByteBuffer]) {
         for message in messages { bytes += message.readableBytes + Self.frameBytes }
@@ -44,11 +44,11 @@ final class FrameIntake {
 
     /// More may be processed in this turn. While the connection is not read, frames read earlier wait as well.
     var mayReceive: Bool {
-        !isEmpty && !isPaused && !session.hasEnded && work < bound
+        !isEmpty && !isPaused && !driver.hasEnded && work < bound
     }
 
     /// The frames wait for something other than their turn.
-    var isPaused: Bool { waitsForRoom || session.dialect.shouldPauseReading || session.accounts.readingIsPaused }
+    var isPaused: Bool { waitsForRoom || driver.dialect.shouldPauseReading || driver.accounts.readingIsPaused }
 
     /// A small frame may inflate to megabytes: while the shared budget is used up, no frame is processed until somebody has released memory, which is
     /// checked again after a while.
@@ -56,48 +56,48 @@ final class FrameIntake {
     /// - Returns: whether the next frame may be processed.
     private func checkMemory() -> Bool {
         // What uses it up is a large document of our own, which only the peer's answers release.
-        if session.accounts.pushesMuch { return true }
-        guard session.memory.isUsedUp, attempts < DriverBounds.frameRoomChecks else {
+        if driver.accounts.pushesMuch { return true }
+        guard driver.memory.isUsedUp, attempts < DriverBounds.frameRoomChecks else {
             attempts = 0
             return true
         }
         attempts += 1
         waitsForRoom = true
-        session.later(milliseconds: DriverBounds.frameRoomMilliseconds) { $0.intake.waitsForRoom = false }
+        driver.later(milliseconds: DriverBounds.frameRoomMilliseconds) { $0.intake.waitsForRoom = false }
         return false
     }
 
     /// Processes frames one at a time: a few highly compressible ones become megabytes, and the others wait until these are consumed.
     func receive() {
         guard mayReceive else { return }
-        if work == 0 { bound = session.accounts.turnBytes }
+        if work == 0 { bound = driver.accounts.turnBytes }
         var events: [DialectEvent] = []
         while mayReceive, checkMemory() {
-            let before = session.dialect.takenBytes
+            let before = driver.dialect.takenBytes
             #if DEBUG
-            let copiedBefore = session.dialect.copiedBytes
+            let copiedBefore = driver.dialect.copiedBytes
             #endif
             let inflationLimit = max(bound - work, DriverBounds.leastInflatedBytes)
             do throws(ReplicationError) {
-                if session.dialect.isSuspended {
-                    try session.dialect.resume(inflationLimit: inflationLimit, into: &events)
+                if driver.dialect.isSuspended {
+                    try driver.dialect.resume(inflationLimit: inflationLimit, into: &events)
                 } else if let frame = next() {
-                    try session.dialect.receive(frame, inflationLimit: inflationLimit, into: &events)
+                    try driver.dialect.receive(frame, inflationLimit: inflationLimit, into: &events)
                 }
             } catch {
-                session.logger.warning("\(error.message)", metadata: ["peer": "\(session.transport.peerDescription)"])
-                return session.finish(error: error, closeCode: UInt16(clamping: error.code), reason: error.message)
+                driver.logger.warning("\(error.message)", metadata: ["peer": "\(driver.transport.peerDescription)"])
+                return driver.finish(error: error, closeCode: UInt16(clamping: error.code), reason: error.message)
             }
-            if !session.dialect.isSuspended {
+            if !driver.dialect.isSuspended {
                 bytes -= atHand
                 atHand = 0
             }
-            work += FrameIntake.frameCost + session.dialect.takenBytes - before
+            work += FrameIntake.frameCost + driver.dialect.takenBytes - before
             #if DEBUG
-            session.counters.took(session.dialect.takenBytes - before, copied: session.dialect.copiedBytes - copiedBefore)
+            driver.counters.took(driver.dialect.takenBytes - before, copied: driver.dialect.copiedBytes - copiedBefore)
             #endif
             if events.count > 1 { events.reverse() }
-            while let event = events.popLast() { session.dialectEvents.handle(event) }
+            while let event = events.popLast() { driver.dispatcher.handle(event) }
         }
     }
 
@@ -106,7 +106,7 @@ final class FrameIntake {
         work = 0
         guard !isEmpty, !isPaused, !hasScheduledTurn else { return }
         hasScheduledTurn = true
-        session.owner?.afterOtherConnections { $0.intake.hasScheduledTurn = false }
+        driver.owner?.afterOtherConnections { $0.intake.hasScheduledTurn = false }
     }
 
     /// Nothing more is processed.

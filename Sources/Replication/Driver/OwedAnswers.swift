@@ -24,13 +24,13 @@ final class OwedAnswers {
         }
     }
 
-    private unowned let session: SessionDriver
+    private unowned let driver: SessionDriver
     private var replies = Debt()
     private var pulls = Debt()
     private var awaitedReplies = 0
     private var sentBytes = 0
 
-    init(_ session: SessionDriver) { self.session = session }
+    init(_ driver: SessionDriver) { self.driver = driver }
 
     /// Since when something owed has made no progress, in seconds since 1970; nil while nothing is owed.
     var since: Int64? { [replies.since, pulls.since].compactMap(\.self).min() }
@@ -43,14 +43,14 @@ final class OwedAnswers {
 
     /// Called at the end of each turn.
     func look() {
-        guard !session.isPassive, session.couch == nil else { return }
+        guard !driver.isPassive, driver.couch == nil else { return }
         // While we do not read, the data may already have arrived.
-        let isRead = session.intake.isEmpty && !session.accounts.readingIsPaused && !session.dialect.shouldPauseReading
-        let (awaited, taken, time) = (session.dialect.awaitedReplies, session.dialect.takenBytes, session.environment.time)
+        let isRead = driver.intake.isEmpty && !driver.accounts.readingIsPaused && !driver.dialect.shouldPauseReading
+        let (awaited, taken, time) = (driver.dialect.awaitedReplies, driver.dialect.takenBytes, driver.environment.time)
         if awaited < awaitedReplies { replies.hasCome = true }
         awaitedReplies = awaited
         // A message that awaits an answer may still be in flight to the peer.
         replies.look(isOwed: isRead && awaited > 0, bytes: taken + sentBytes, time)
-        pulls.look(isOwed: isRead && session.overview.owingPulls > 0, bytes: taken, time)
+        pulls.look(isOwed: isRead && driver.overview.owingPulls > 0, bytes: taken, time)
     }
 }

@@ -95,20 +95,20 @@ public actor ReplicationSession: MessageReceiver {
 
     /// Offers again what the peer refused.
     func retryRefused() {
-        driver.turn { session in
-            for link in session.links where link.push != nil { session.tell(link, push: .retryRefused) }
+        driver.turn { driver in
+            for link in driver.links where link.push != nil { driver.tell(link, push: .retryRefused) }
         }
     }
 
     /// Like ``retryRefused()``, and also retries what the pull filter failed on and pushes that wait for a timer. While the session is being set up,
     /// all of this is reviewed anyway.
     func retryWaiting() {
-        driver.turn { session in
-            guard session.life == .running, case .active(let active) = session.role else { return }
-            for link in session.links {
-                if link.push != nil { session.tell(link, push: .retryRefused) }
+        driver.turn { driver in
+            guard driver.life == .running, case .active(let active) = driver.role else { return }
+            for link in driver.links {
+                if link.push != nil { driver.tell(link, push: .retryRefused) }
                 // Documents kept back before the replicator's type was changed are not reviewed.
-                if active.replicator.type.pulls { session.tell(link, pull: .filterChanged) }
+                if active.replicator.type.pulls { driver.tell(link, pull: .filterChanged) }
             }
         }
     }

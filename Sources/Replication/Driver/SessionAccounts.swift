@@ -6,7 +6,7 @@ import NIOCore
 
 /// What a session holds on behalf of its peer, and when it stops reading.
 final class SessionAccounts {
-    private unowned let session: SessionDriver
+    private unowned let driver: SessionDriver
     private(set) var share: MemoryBudget.Share?
     private(set) var standing = MemoryBudget.Standing.free
     private(set) var readingIsPaused = false
@@ -32,14 +32,14 @@ final class SessionAccounts {
     /// Reservations for completed work whose results are not accounted for yet.
     private var reservations: [MemoryBudget.Reservation] = []
 
-    init(_ session: SessionDriver) { self.session = session }
+    init(_ driver: SessionDriver) { self.driver = driver }
 
     /// A connection that we opened counts with no other.
-    private var origin: String? { if case .passive(let passive) = session.role { passive.origin } else { nil } }
+    private var origin: String? { if case .passive(let passive) = driver.role { passive.origin } else { nil } }
 
     func open() {
-        let owner = session.owner
-        share = session.memory.register(origin: origin, trim: { [weak owner] in owner?.later { $0.accounts.trim() } }) { [weak owner] standing in
+        let owner = driver.owner
+        share = driver.memory.register(origin: origin, trim: { [weak owner] in owner?.later { $0.accounts.trim() } }) { [weak owner] standing in
             // Others need not wait for this: an evicted connection ends in its own time, and a relieved one continues.
             owner?.later { $0.accounts.stand(standing) }
         }
@@ -47,8 +47,8 @@ final class SessionAccounts {
 
     /// What is being processed elsewhere for the peer stays accounted for until that work ends.
     func end() {
-        let left = (session.questions.waiting.bytes + session.links.reduce(0) { $0 + $1.pull.bytesElsewhere }) / 4 * 5
-        if session.limits.hasPlanted(.keptShare), let share { _ = Unmanaged.passRetained(share) } else { share?.end(leaving: left) }
+        let left = (driver.questions.waiting.bytes + driver.links.reduce(0) { $0 + $1.pull.bytesElsewhere }) / 4 * 5
+        if driver.limits.hasPlanted(.keptShare), let share { _ = Unmanaged.passRetained(share) } else { share?.end(leaving: left) }
         share = nil
         reservations = []
         linger()
@@ -57,10 +57,10 @@ final class SessionAccounts {
     /// Messages that the peer does not read remain here until its CLOSE times out: connections with much of that are evicted first. So does the
     /// connection itself: of peers that come back as often as they are evicted, and answer no CLOSE, there would be thousands.
     private func linger() {
-        let (transport, unread) = (session.transport, session.transport.waitingBytes)
+        let (transport, unread) = (driver.transport, driver.transport.waitingBytes)
         let owed = unread + (standing == .evicted ? Self.closingBytes : 0)
         guard !isDisconnected, owed > DriverBounds.negligibleUnreadBytes else { return }
-        let lingering = session.memory.register(origin: origin) { [weak transport] in if $0 == .evicted { transport?.drop() } }
+        let lingering = driver.memory.register(origin: origin) { [weak transport] in if $0 == .evicted { transport?.drop() } }
         self.lingering = lingering
         _ = lingering.hold(owed, owedByPeer: owed)
     }
@@ -95,28 +95,28 @@ final class SessionAccounts {
         // owed by the peer: an idle one must not be evicted for it in place of one that makes us hold messages.
         // Revisions whose blobs are missing wait for the peer, as do open rows of its feed.
         // Reading what a socket does not take is up to its peer. Below the transport's watermark, nothing would report that it has drained.
-        let unread = session.transport.isWritable ? 0 : session.transport.waitingBytes
+        let unread = driver.transport.isWritable ? 0 : driver.transport.waitingBytes
         // A large message to the peer has memory of its own, which is released as a whole.
-        let queued = session.isPassive && session.dialect.queuedBytes <= DriverBounds.largeQueueBytes ? 0 : session.dialect.outgoingMessageBytes
+        let queued = driver.isPassive && driver.dialect.queuedBytes <= DriverBounds.largeQueueBytes ? 0 : driver.dialect.outgoingMessageBytes
         let unsettled =
-            (session.dialect.messageBytes - queued + unfinishedBytes) / 2 * 3 + session.blobs.machine.bytes + awaitedBytes
-            + (session.blobs.machine.isFetching ? bufferedBytes : 0)
+            (driver.dialect.messageBytes - queued + unfinishedBytes) / 2 * 3 + driver.blobs.machine.bytes + awaitedBytes
+            + (driver.blobs.machine.isFetching ? bufferedBytes : 0)
         // Data read for the peer waits for its answers.
         let outgoing = outgoingBytes / 4 * 5 + queued + unread
         // Answers to our own requests are limited by what was requested, and are our work: ending the connection because of them would only cause the
         // same requests again.
-        let isOurWork = session.couch != nil
+        let isOurWork = driver.couch != nil
         // The same goes for what we push: a large document would never arrive.
-        let owedByPeer = isOurWork ? 0 : unsettled + (session.isPassive ? outgoing : 0)
-        let tools = session.dialect.bufferedBytes - session.dialect.messageBytes + unsettled + outgoing - owedByPeer
-        let held = session.questions.waiting.bytes + session.intake.bytes + bytesElsewhere + foundBytes + subscribedBytes + session.outgoing.bytes + session.blobs.namedBytes
+        let owedByPeer = isOurWork ? 0 : unsettled + (driver.isPassive ? outgoing : 0)
+        let tools = driver.dialect.bufferedBytes - driver.dialect.messageBytes + unsettled + outgoing - owedByPeer
+        let held = driver.questions.waiting.bytes + driver.intake.bytes + bytesElsewhere + foundBytes + subscribedBytes + driver.outgoing.bytes + driver.blobs.namedBytes
         // A quarter is added for fragmentation between pieces that come and go.
-        let all = owedByPeer + tools + ((session.blobs.machine.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
+        let all = owedByPeer + tools + ((driver.blobs.machine.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
         // What was reserved for them is accounted for next: counted twice, even for a moment, it could get a peer evicted that does not owe it.
-        session.questions.releaseAnswerReservations()
+        driver.questions.releaseAnswerReservations()
         reservations = []
-        let isBusy = session.isBusy
-        stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : session.dialect.spareBytes, isQuiet: session.isPassive && !isBusy) ?? .free)
+        let isBusy = driver.isBusy
+        stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : driver.dialect.spareBytes, isQuiet: driver.isPassive && !isBusy) ?? .free)
     }
 
     /// Bytes of bodies read for a peer at once: many only while others have memory for the same amount. To be called when the store begins to read:
@@ -130,17 +130,17 @@ final class SessionAccounts {
     }
 
     /// Whether what this side pushes takes a large part of the budget.
-    var pushesMuch: Bool { !session.isPassive && outgoingBytes + session.dialect.outgoingMessageBytes > session.memory.limit / 8 }
+    var pushesMuch: Bool { !driver.isPassive && outgoingBytes + driver.dialect.outgoingMessageBytes > driver.memory.limit / 8 }
 
     /// Compression takes a quarter of a megabyte. A write that goes to a thousand followers at once must not allocate it a thousand times.
     func grantCompression() {
-        let bytes = session.dialect.hasPendingOutput ? session.dialect.compressionBytes : 0
-        if bytes > 0 { session.dialect.allowCompression(share?.hasRoom(forTools: bytes) ?? true) }
+        let bytes = driver.dialect.hasPendingOutput ? driver.dialect.compressionBytes : 0
+        if bytes > 0 { driver.dialect.allowCompression(share?.hasRoom(forTools: bytes) ?? true) }
     }
 
     /// Releases what an idle connection can do without.
     func trim() {
-        if !session.isBusy { session.dialect.trim() }
+        if !driver.isBusy { driver.dialect.trim() }
     }
 
     func stand(_ now: MemoryBudget.Standing) {
@@ -148,30 +148,30 @@ final class SessionAccounts {
         standing = now
         switch now {
         case .evicted:
-            session.logger.warning(
-                "the connection ends: limits.memory (\(session.memory.limit) bytes) is used up, and the agent holds much for this peer, or has held it for long",
-                metadata: ["peer": "\(session.transport.peerDescription)"])
+            driver.logger.warning(
+                "the connection ends: limits.memory (\(driver.memory.limit) bytes) is used up, and the agent holds much for this peer, or has held it for long",
+                metadata: ["peer": "\(driver.transport.peerDescription)"])
             let message = "the memory for peers (limits.memory) is used up; come back later"
             // Not 1013, after which Couchbase Lite stops permanently.
             // A CLOSE frame would queue behind what the socket does not take, keeping all of that in memory unaccounted for.
-            let isStuck = !session.transport.isWritable
-            session.finish(error: evictionError(message), closeCode: isStuck ? nil : CloseCode.comeBack, reason: message)
-            if isStuck { session.transport.drop() }
+            let isStuck = !driver.transport.isWritable
+            driver.finish(error: evictionError(message), closeCode: isStuck ? nil : CloseCode.comeBack, reason: message)
+            if isStuck { driver.transport.drop() }
         case .crowded, .free:
-            for link in session.links where link.push != nil { session.tell(link, push: .throttled(now == .crowded)) }
-            session.drain()
+            for link in driver.links where link.push != nil { driver.tell(link, push: .throttled(now == .crowded)) }
+            driver.drain()
         }
     }
 
     /// Tells the operator of a replicator that it is this agent's memory that is short, not the peer's.
     private func evictionError(_ message: String) -> ReplicationError {
-        guard !session.isPassive else {
+        guard !driver.isPassive else {
             var error = ReplicationError(domain: .websocket, code: 1013, message: message)
             error.isEviction = true
             return error
         }
         var error = ReplicationError(
-            domain: .litecore, code: 13, message: "this agent's limits.memory (\(session.memory.limit) bytes) is used up, and the connection to this peer held most of it")
+            domain: .litecore, code: 13, message: "this agent's limits.memory (\(driver.memory.limit) bytes) is used up, and the connection to this peer held most of it")
         error.specificRemedy = "raise limits: { memory } of this agent: the target is reached, and what is transferred does not fit"
         return error
     }
@@ -179,59 +179,59 @@ final class SessionAccounts {
     /// Whether revisions are refused temporarily: too many wait to be stored, while blobs keep the connection open. A pushing peer offers them again;
     /// what we pull would come again only on another connection.
     var isOverfull: Bool {
-        bufferedBytes + session.blobs.machine.bytes >= session.limits.maximumBufferedRevisionBytes || session.isPassive && standing == .crowded && session.blobs.machine.isFetching
+        bufferedBytes + driver.blobs.machine.bytes >= driver.limits.maximumBufferedRevisionBytes || driver.isPassive && standing == .crowded && driver.blobs.machine.isFetching
     }
 
     /// Parses a long message where it blocks nobody. Its values take many times the size of its text, and are accounted for while they exist.
     func parseElsewhere(_ body: ByteBuffer, _ read: @escaping @Sendable () -> DialectEvent) {
-        let (memory, held) = (session.memory, body.storageCapacity)
+        let (memory, held) = (driver.memory, body.storageCapacity)
         bytesElsewhere += held
-        session.ask(atLength: true) { () async -> DialectEvent in
+        driver.ask(atLength: true) { () async -> DialectEvent in
             let size = JSONTreeSize.bytes(of: [UInt8](body.readableBytesView))
             // Proceeds even without the reservation: what is parsed is bounded, and only a few parse at a time.
             let reservation = await memory.reserve(size)
             return withExtendedLifetime(reservation) { read() }
-        } then: { session, event in
-            session.accounts.bytesElsewhere -= held
-            session.dialectEvents.handle(event)
+        } then: { driver, event in
+            driver.accounts.bytesElsewhere -= held
+            driver.dispatcher.handle(event)
         }
     }
 
     /// Bytes to process in a turn. They are accounted for at its end: while memory is short, a turn is one message.
-    var turnBytes: Int { session.memory.isShort ? min(DriverBounds.shortTurnBytes, session.limits.turnBytes) : session.limits.turnBytes }
+    var turnBytes: Int { driver.memory.isShort ? min(DriverBounds.shortTurnBytes, driver.limits.turnBytes) : driver.limits.turnBytes }
 
     /// Nothing but change lists is buffered, which wait for what arrives on this connection: for revisions that the peer was asked for, or for
     /// removals, which in turn wait for the peer's answers about documents in flight to it.
     private var listsWaitForPeer: Bool {
-        session.links.contains { $0.pull.waitsForRevisions || !($0.push?.removals.isEmpty ?? true) }
-            && !session.links.contains { $0.pull.isStoring || !$0.incomingDeltas.isEmpty }
+        driver.links.contains { $0.pull.waitsForRevisions || !($0.push?.removals.isEmpty ?? true) }
+            && !driver.links.contains { $0.pull.isStoring || !$0.incomingDeltas.isEmpty }
     }
 
     /// The connection is not read while received data is not stored, or the peer does not read what it requested.
     func adjustReading() {
         // What the peer has to complete, or what frees memory, must still be able to arrive: only our own work pauses reading. Blobs arrive on the
         // same connection: while some are being fetched, revisions are refused instead.
-        let waitsForPeer = session.blobs.machine.isFetching || bufferedBytes > 0 && listsWaitForPeer
+        let waitsForPeer = driver.blobs.machine.isFetching || bufferedBytes > 0 && listsWaitForPeer
         // Replies that wait for the peer's acknowledgements, and not for the socket, get them only if we read. And of two sides that owe each other much,
         // one has to go on reading.
-        let isUnread = session.isPassive && !session.transport.isWritable
-        let owed = isUnread ? session.dialect.owedBytes : 0
-        let questions = isUnread || !session.questions.waitForReader ? session.questions.waiting : PassiveRequests()
+        let isUnread = driver.isPassive && !driver.transport.isWritable
+        let owed = isUnread ? driver.dialect.owedBytes : 0
+        let questions = isUnread || !driver.questions.waitForReader ? driver.questions.waiting : PassiveRequests()
         let works = bufferedBytes > 0 && !waitsForPeer || questions.bytes > 0
-        let isCrowded = standing == .crowded && (works || owed > 0) || session.isPassive && works && session.memory.isShort
-        let waits = isCrowded || bufferedBytes > session.limits.bufferedRevisionBytes && !waitsForPeer || owed > session.limits.owedReplyBytes
-            || questions.count > session.limits.waitingRequests || isUnread && session.blobs.machine.waitingRequests > session.limits.waitingRequests
-            || bytesElsewhere > 0 || session.dialect.shouldPauseReading
+        let isCrowded = standing == .crowded && (works || owed > 0) || driver.isPassive && works && driver.memory.isShort
+        let waits = isCrowded || bufferedBytes > driver.limits.bufferedRevisionBytes && !waitsForPeer || owed > driver.limits.owedReplyBytes
+            || questions.count > driver.limits.waitingRequests || isUnread && driver.blobs.machine.waitingRequests > driver.limits.waitingRequests
+            || bytesElsewhere > 0 || driver.dialect.shouldPauseReading
         if waits {
             readingIsPaused = true
-        } else if readingIsPaused, bufferedBytes < session.limits.bufferedRevisionBytes / 2 || waitsForPeer {
+        } else if readingIsPaused, bufferedBytes < driver.limits.bufferedRevisionBytes / 2 || waitsForPeer {
             readingIsPaused = false
         }
         // Frames already received have to be processed first; otherwise each look at the sockets would bring more.
-        let isRead = !readingIsPaused && session.intake.isEmpty
+        let isRead = !readingIsPaused && driver.intake.isEmpty
         if isRead != socketIsRead {
             socketIsRead = isRead
-            session.transport.setReading(isRead)
+            driver.transport.setReading(isRead)
         }
     }
 }

@@ -69,22 +69,22 @@ final class SessionDriver {
     private(set) lazy var questions = PeerQuestions(self)
     private(set) lazy var outgoing = OutgoingQueue(self)
     /// Parts without state: each is a value that is made where it is used, and only divides the driver's work among files.
-    var dialectEvents: DialectEvents { DialectEvents(session: self) }
-    var opener: SessionOpener { SessionOpener(session: self) }
-    var service: PassiveService { PassiveService(session: self) }
+    var dispatcher: DialectEventDispatcher { DialectEventDispatcher(driver: self) }
+    var opener: SessionOpener { SessionOpener(driver: self) }
+    var service: PassiveService { PassiveService(driver: self) }
     /// These carry out the actions of a collection's machines.
-    var pushes: PushActions { PushActions(session: self) }
-    var pulls: PullActions { PullActions(session: self) }
-    var checkpoints: CheckpointActions { CheckpointActions(session: self) }
-    var outgoingChecks: OutgoingChecks { OutgoingChecks(session: self) }
-    var deltas: DeltaDriver { DeltaDriver(session: self) }
-    var lists: ListReader { ListReader(session: self) }
-    var writing: RevisionWriter { RevisionWriter(session: self) }
-    var removals: AccessRemovals { AccessRemovals(session: self) }
-    var refused: RefusedList { RefusedList(session: self) }
-    var clockRetries: ClockRetries { ClockRetries(session: self) }
-    var serving: BlobServing { BlobServing(session: self) }
-    var proofs: BlobProver { BlobProver(session: self) }
+    var pushes: PushActions { PushActions(driver: self) }
+    var pulls: PullActions { PullActions(driver: self) }
+    var checkpoints: CheckpointActions { CheckpointActions(driver: self) }
+    var outgoingChecks: OutgoingChecks { OutgoingChecks(driver: self) }
+    var deltas: DeltaDriver { DeltaDriver(driver: self) }
+    var lists: ListReader { ListReader(driver: self) }
+    var writing: RevisionWriter { RevisionWriter(driver: self) }
+    var removals: AccessRemovals { AccessRemovals(driver: self) }
+    var refused: RefusedList { RefusedList(driver: self) }
+    var clockRetries: ClockRetries { ClockRetries(driver: self) }
+    var serving: BlobServing { BlobServing(driver: self) }
+    var proofs: BlobProver { BlobProver(driver: self) }
 
     init(
         _ transport: any MessageTransport, _ role: SessionRole, _ observer: SessionObserver, _ counters: ReplicationCounters,
@@ -126,7 +126,7 @@ final class SessionDriver {
         if naming != .trees { database.noteVersionPeer() }
         reconnecting.start()
         transport.start(owner)
-        dialect.begin { [weak owner] events in owner?.later { session in for event in events { session.dialectEvents.handle(event) } } }
+        dialect.begin { [weak owner] events in owner?.later { driver in for event in events { driver.dispatcher.handle(event) } } }
         if case .active(let active) = role { opener.open(active) }
     }
 
@@ -204,7 +204,7 @@ final class SessionDriver {
             case .noteIsUnderWay(let link):
                 // The writer works in order: when this job is done, everything to be recorded before it is, too.
                 let slot = link.slot
-                write { _ in } then: { session, _ in session.tell(session.links[slot], checkpoint: .noted) }
+                write { _ in } then: { driver, _ in driver.tell(driver.links[slot], checkpoint: .noted) }
             }
             if next == inbox.count || next >= DriverBounds.handledEvents {
                 inbox.removeFirst(min(next, inbox.count)) // Empty if the session ended in the meantime.
@@ -227,7 +227,7 @@ final class SessionDriver {
             }
             if !frames.isEmpty { transport.write(counters.sent(frames, bytes)) }
             owed.sent(bytes)
-            for event in events { dialectEvents.handle(event) }
+            for event in events { dispatcher.handle(event) }
             events.removeAll(keepingCapacity: true)
             if frames.isEmpty { break }
             outgoing.putRevisions()
@@ -364,10 +364,10 @@ extension ReplicationSession {
         _ result: Result<T, any Error>, _ then: @escaping @Sendable (SessionDriver, T) -> Void,
         _ failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {
-        later { session in
+        later { driver in
             switch result {
-            case .success(let value): then(session, value)
-            case .failure(let error): failed(session, error)
+            case .success(let value): then(driver, value)
+            case .failure(let error): failed(driver, error)
             }
         }
     }

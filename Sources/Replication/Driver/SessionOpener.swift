@@ -77,28 +77,28 @@ private struct SessionOpening: Sendable {
 
 /// The first steps of an active session: collections, checkpoints, then the feeds.
 struct SessionOpener {
-    let session: SessionDriver
+    let driver: SessionDriver
 
     func open(_ active: ActiveConfiguration) {
-        guard let owner = session.owner else { return }
-        session.pendingSetUp += 1
-        let opening = SessionOpening(active: active, database: session.database) { opening in owner.ask(opening) }
-        session.ask { () async -> Result<SessionOpening.Found?, any Error> in
+        guard let owner = driver.owner else { return }
+        driver.pendingSetUp += 1
+        let opening = SessionOpening(active: active, database: driver.database) { opening in owner.ask(opening) }
+        driver.ask { () async -> Result<SessionOpening.Found?, any Error> in
             do { return .success(try await opening.find()) } catch { return .failure(error) }
-        } then: { session, result in
+        } then: { driver, result in
             switch result {
-            case .success(let found): if let found { session.opener.begin(found, active) }
-            case .failure(let error): session.fail(error)
+            case .success(let found): if let found { driver.opener.begin(found, active) }
+            case .failure(let error): driver.fail(error)
             }
-            session.pendingSetUp -= 1
+            driver.pendingSetUp -= 1
         }
     }
 
     private func begin(_ found: SessionOpening.Found, _ active: ActiveConfiguration) {
-        session.links = found.starts.enumerated().map { activeLink($0, $1.wanted, $1.collection, found.remote, active) }
-        session.outgoing.hasPriorities = Set(session.links.map(\.priority)).count > 1
-        session.life = .running
-        for (link, start) in zip(session.links, found.starts) { startFeeds(link, start, active, isKnown: found.isKnown) }
+        driver.links = found.starts.enumerated().map { activeLink($0, $1.wanted, $1.collection, found.remote, active) }
+        driver.outgoing.hasPriorities = Set(driver.links.map(\.priority)).count > 1
+        driver.life = .running
+        for (link, start) in zip(driver.links, found.starts) { startFeeds(link, start, active, isKnown: found.isKnown) }
     }
 
     private func activeLink(
@@ -109,27 +109,27 @@ struct SessionOpener {
         var settings = PullSettings(
             collection: collection.name, role: .active,
             hasFilter: wanted.pullFilter != nil, hasSyncFunction: false, hasResolver: true, keepsLists: true,
-            documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: session.limits)
+            documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: driver.limits)
         settings.asksOnly = active.asksOnlySince != nil
         settings.reviewsHeld = active.reviewsHeld
         settings.heldBefore = active.heldBefore[collection.name] ?? []
-        settings.refusesUnsolicited = session.couch == nil
-        settings.largestBody = session.database.maxBodyBytes
+        settings.refusesUnsolicited = driver.couch == nil
+        settings.largestBody = driver.database.maxBodyBytes
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
             source: FeedSource(
                 collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions,
-                documentIDs: wanted.documentIDs, naming: session.naming))
+                documentIDs: wanted.documentIDs, naming: driver.naming))
         link.priority = wanted.priority
         link.pushFilter = wanted.pushFilter
         link.pullFilter = wanted.pullFilter
         link.remote = remote
         link.mayNameAll = configuration.type.pushes && wanted.pushFilter == nil
         link.resolver = ConflictDecider(
-            database: session.database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
-            context: session.policyContext(collection.name, .pull), scope: .remote(remote), attempts: session.limits.resolveAttempts,
+            database: driver.database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
+            context: driver.policyContext(collection.name, .pull), scope: .remote(remote), attempts: driver.limits.resolveAttempts,
             observer: configuration.conflictObserver)
-        link.resolver?.keepsGreater = session.couch != nil
+        link.resolver?.keepsGreater = driver.couch != nil
         return link
     }
 
@@ -150,42 +150,42 @@ struct SessionOpener {
         if let asked = active.asksOnlySince {
             let since = asked.indices.contains(link.slot) ? asked[link.slot] : nil
             link.pull.subscribe(since: since)
-            session.touch(link)
-            return session.dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
+            driver.touch(link)
+            return driver.dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
         }
         let isAboutAnother = start.own.map { CheckpointBody.isAboutAnother($0, than: configuration.login) } ?? false
         if isAboutAnother {
-            session.logger.notice(
+            driver.logger.notice(
                 "the checkpoint of \(link.collection.name) was made with another login, which may see other documents: everything is compared again")
         }
         // How far another login got says nothing about what this one has not seen, and a peer without such a checkpoint has lost nothing.
-        let agreed = session.dialect.agree(own: isAboutAnother ? nil : start.own, start.peer)
-        session.logger.debug(
+        let agreed = driver.dialect.agree(own: isAboutAnother ? nil : start.own, start.peer)
+        driver.logger.debug(
             "checkpoint of \(link.collection.name) read: \(CheckpointBody(local: agreed.local, remote: agreed.remote).words)",
             metadata: ["here": "\(CheckpointBody.words(start.own))", "peer": "\(CheckpointBody.words(start.peer.body))"])
         if active.savesCheckpoint {
             link.checkpoint = CheckpointMachine(
-                id: start.id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peer.token, isRestartedByConflicts: session.couch != nil)
+                id: start.id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peer.token, isRestartedByConflicts: driver.couch != nil)
         }
-        if let loss = agreed.loss { session.reports.report(loss, of: link, after: agreed.local) }
+        if let loss = agreed.loss { driver.reports.report(loss, of: link, after: agreed.local) }
         let compared = start.own.map { CheckpointBody.comparedThrough($0) } ?? 0
         let isUnderWay = agreed.local < compared
         link.source.trustsBehind = !agreed.trustsKnownRevisions ? start.newest : isUnderWay ? compared : 0
         // If neither side has a checkpoint, nothing indicates that the peer lost one: the notes come from a replicator with other settings.
-        let isNew = session.couch == nil && start.own == nil && start.peer.body == nil
+        let isNew = driver.couch == nil && start.own == nil && start.peer.body == nil
         link.marks.areCredible = agreed.trustsKnownRevisions && !isUnderWay || !isKnown || isNew
         if !link.marks.areCredible, configuration.type.pushes { link.comparesThrough = link.source.trustsBehind }
         if configuration.type.pulls {
             let since: RemoteSequence? = if let start = active.startsSince[link.collection.name] { start } else { agreed.remote }
             link.pulledFrom = since
             link.pull.subscribe(since: since)
-            session.touch(link)
+            driver.touch(link)
             // Left over from an earlier run: the local revision is readable, and the decision is still due.
-            session.tell(link, pull: .started)
-            session.removals.reviewOrphans(link)
+            driver.tell(link, pull: .started)
+            driver.removals.reviewOrphans(link)
             watchPullPolicies(link)
             let isFirst = start.own == nil && !active.resets && start.newest == 0
-            session.dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: isFirst))
+            driver.dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: isFirst))
         }
         // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
         if configuration.type.pushes {
@@ -193,7 +193,7 @@ struct SessionOpener {
                 link, .propose, from: FeedPosition(agreed.local), isContinuous: configuration.isContinuous,
                 pulls: configuration.type.pulls)
         }
-        session.touch(link)
+        driver.touch(link)
     }
 
     // MARK: - Feeds
@@ -202,27 +202,27 @@ struct SessionOpener {
     func startPush(_ link: CollectionLink, _ style: PushStyle, from position: FeedPosition, isContinuous: Bool, pulls: Bool = false) {
         let settings = PushSettings(
             collection: link.collection.name, style: style, isContinuous: isContinuous, hasFilter: link.pushFilter != nil, pulls: pulls,
-            limits: session.limits)
+            limits: driver.limits)
         link.push = PushMachine(settings, from: position, generation: link.generation)
-        session.dialect.push(link.slot, style, generation: link.generation)
+        driver.dialect.push(link.slot, style, generation: link.generation)
         let (slot, generation) = (link.slot, link.generation)
-        let missesWakeUps = session.limits.hasPlanted(.lostWakeUp)
-        link.observation = session.database.observeChanges(link.collection) { [weak owner = session.owner] newest in
+        let missesWakeUps = driver.limits.hasPlanted(.lostWakeUp)
+        link.observation = driver.database.observeChanges(link.collection) { [weak owner = driver.owner] newest in
             if missesWakeUps, newest % 3 == 0 { return }
-            owner?.later { session in
-                let link = session.links[slot]
-                if link.push != nil, link.generation == generation { session.tell(link, push: .storeChanged(newest: newest)) }
+            owner?.later { driver in
+                let link = driver.links[slot]
+                if link.push != nil, link.generation == generation { driver.tell(link, push: .storeChanged(newest: newest)) }
             }
         }
         if style == .propose {
-            link.mends = session.database.observeMendedBlobs { [weak owner = session.owner] digest in
+            link.mends = driver.database.observeMendedBlobs { [weak owner = driver.owner] digest in
                 owner?.later { $0.tell(slot, generation, push: .blobMended(digest)) }
             }
         }
         for changes in link.pushFilter?.allVersionChanges() ?? [] {
             watch(changes, link) { if $1.push != nil { $0.tell($1, push: .filterChanged) } }
         }
-        session.tell(link, push: .decided([]))
+        driver.tell(link, push: .decided([]))
     }
 
     /// When a pull filter or resolver changes, it is asked again about what its old version kept back.
@@ -242,7 +242,7 @@ struct SessionOpener {
     ) {
         let slot = link.slot
         link.watchers.append(
-            session.environment.task { [weak owner = session.owner] in
+            driver.environment.task { [weak owner = driver.owner] in
                 for await _ in versions { owner?.later { changed($0, $0.links[slot]) } }
             })
     }

@@ -4,21 +4,21 @@ import Interfaces
 
 /// What a session reports to its owner about documents, and what it leaves behind.
 final class SessionReports {
-    private unowned let session: SessionDriver
+    private unowned let driver: SessionDriver
     private var documentEvents: [DocumentEvent] = []
     private(set) var refusals = PeerRefusals()
 
-    init(_ session: SessionDriver) { self.session = session }
+    init(_ driver: SessionDriver) { self.driver = driver }
 
     /// Acknowledgements not recorded yet only save a question next time: try to record them, then report the end.
     func noteLast(_ end: SessionEnd) {
-        let marks = session.links.compactMap { link -> (RemoteID, Collection, AcknowledgedVersions.Batch)? in
+        let marks = driver.links.compactMap { link -> (RemoteID, Collection, AcknowledgedVersions.Batch)? in
             guard let remote = link.remote, let batch = link.push?.takeUnrecorded() else { return nil }
             return (remote, link.collection, batch)
         }
-        let observer = session.observer
+        let observer = driver.observer
         guard !marks.isEmpty else { return observer.ended(end) }
-        session.database.write { transaction in
+        driver.database.write { transaction in
             for (remote, collection, batch) in marks { try transaction.markRemote(remote, collection, batch) }
         } completion: { _ in
             observer.ended(end)
@@ -27,18 +27,18 @@ final class SessionReports {
 
     /// Reports what the peer does not let us do, if that changed.
     func reportRefusals() {
-        guard !session.isPassive else { return }
+        guard !driver.isPassive else { return }
         var now = PeerRefusals()
-        for link in session.links {
+        for link in driver.links {
             now.push = now.push ?? link.push?.barrier.refusal
             now.checkpoint = now.checkpoint ?? link.checkpoint?.refusal
             now.space = now.space ?? link.pull.spaceWait?.error
         }
         guard now != refusals else { return }
-        if let error = now.push, refusals.push == nil { session.logger.warning("the peer accepts no writes from us; pulling continues: \(error.sentence)") }
-        if let error = now.space, refusals.space == nil { session.logger.warning("the pull waits for room; pushing continues: \(error.message)") }
+        if let error = now.push, refusals.push == nil { driver.logger.warning("the peer accepts no writes from us; pulling continues: \(error.sentence)") }
+        if let error = now.space, refusals.space == nil { driver.logger.warning("the pull waits for room; pushing continues: \(error.message)") }
         refusals = now
-        session.observer.refusals(now)
+        driver.observer.refusals(now)
     }
 
     /// Reports that the peer is in an older state: nothing else tells an operator that it was restored from a backup.
@@ -50,12 +50,12 @@ final class SessionReports {
                 "the remote's checkpoint of \(link.collection.name) went back: everything after sequence \(sequence) here is compared again"
             }
         let message = what + "; it was restored from a backup or recreated, or it removed what it kept for a replicator that it had not seen for a long time"
-        session.logger.warning("\(message)")
-        session.observer.remoteWentBack(message, link.collection.name)
+        driver.logger.warning("\(message)")
+        driver.observer.remoteWentBack(message, link.collection.name)
     }
 
     func report(_ event: DocumentEvent) {
-        session.dialect.wire?.note(event)
+        driver.dialect.wire?.note(event)
         documentEvents.append(event)
         if documentEvents.count >= DriverBounds.documentEvents { flushDocumentEvents() }
     }
@@ -64,6 +64,6 @@ final class SessionReports {
         guard !documentEvents.isEmpty else { return }
         let events = documentEvents
         documentEvents = []
-        session.observer.documents(events)
+        driver.observer.documents(events)
     }
 }

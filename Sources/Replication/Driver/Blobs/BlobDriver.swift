@@ -4,16 +4,16 @@ import Interfaces
 
 /// Carries out the blob machine's actions on the store's blob workers, piece by piece.
 final class BlobDriver {
-    private unowned let session: SessionDriver
+    private unowned let driver: SessionDriver
     var machine: BlobMachine
     var files: BlobFiles
     private var received = ReceivedBlobs()
     /// Memory held by the blob names of revisions on their way, in bytes.
     var namedBytes: Int { received.bytes }
 
-    init(_ session: SessionDriver) {
-        self.session = session
-        (machine, files) = (BlobMachine(session.limits, asksProofs: !session.role.hidesDocuments), BlobFiles(session.limits))
+    init(_ driver: SessionDriver) {
+        self.driver = driver
+        (machine, files) = (BlobMachine(driver.limits, asksProofs: !driver.role.hidesDocuments), BlobFiles(driver.limits))
     }
 
     func perform(_ action: BlobAction) {
@@ -24,64 +24,64 @@ final class BlobDriver {
                 $0.tell(blobs: .looked(transfer, isHere: $1))
             } failed: { $0.blobs.failTransfer(transfer, $1) }
         case .askProof(let transfer, let slot, let document):
-            let nonce = session.environment.random.bytes(20)
+            let nonce = driver.environment.random.bytes(20)
             files.nonces[transfer] = nonce
-            session.dialect.requestProof(transfer, slot, for: document, nonce: nonce)
+            driver.dialect.requestProof(transfer, slot, for: document, nonce: nonce)
         case .checkProof(let transfer, let proof):
             guard let nonce = files.nonces.removeValue(forKey: transfer) else { return }
-            let failed: @Sendable (SessionDriver, any Error) -> Void = { session, error in
-                session.log(error)
-                session.tell(blobs: .proofChecked(transfer, .unknown))
+            let failed: @Sendable (SessionDriver, any Error) -> Void = { driver, error in
+                driver.log(error)
+                driver.tell(blobs: .proofChecked(transfer, .unknown))
             }
-            work { try PendingProof(transfer.digest, nonce: nonce, $0) } then: { session, pending in
-                session.proofs.advance(pending) { $0.tell(blobs: .proofChecked(transfer, $1 == proof ? .right : .wrong)) } failed: { failed($0, $1) }
+            work { try PendingProof(transfer.digest, nonce: nonce, $0) } then: { driver, pending in
+                driver.proofs.advance(pending) { $0.tell(blobs: .proofChecked(transfer, $1 == proof ? .right : .wrong)) } failed: { failed($0, $1) }
             } failed: { failed($0, $1) }
         case .begin(let transfer, let resumes):
             files.nonces[transfer] = nil
-            let (owner, length) = (resumes ? session.role.blobOwner : nil, machine.size(of: transfer))
+            let (owner, length) = (resumes ? driver.role.blobOwner : nil, machine.size(of: transfer))
             work { blobs -> (BlobWriter, UInt64) in
                 if let owner, let writer = try blobs.resumedWriter(transfer.digest, of: owner, length: length) { return (writer, writer.size) }
                 return (try blobs.writer(length: length), 0)
-            } then: { session, opened in
-                session.blobs.files.written[transfer] = BlobFiles.Written(writer: opened.0, offset: opened.1)
-                session.tell(blobs: .writerOpened(transfer, offset: opened.1))
+            } then: { driver, opened in
+                driver.blobs.files.written[transfer] = BlobFiles.Written(writer: opened.0, offset: opened.1)
+                driver.tell(blobs: .writerOpened(transfer, offset: opened.1))
             } failed: { $0.blobs.failTransfer(transfer, $1) }
         case .request(let transfer, let slot, let document, let compresses, let offset):
             var underWay = BlobUnderWay(.pull, document, transfer.digest.text, size: machine.size(of: transfer))
             underWay.bytes = offset
-            files.written[transfer]?.ticket = session.counters.blobs.begin(underWay)
-            session.dialect.requestBlob(transfer, slot, for: document, compresses: compresses, offset: offset)
-        case .resumed(let transfer, let offset): session.observer.blobResumed(transfer.digest, offset)
+            files.written[transfer]?.ticket = driver.counters.blobs.begin(underWay)
+            driver.dialect.requestBlob(transfer, slot, for: document, compresses: compresses, offset: offset)
+        case .resumed(let transfer, let offset): driver.observer.blobResumed(transfer.digest, offset)
         case .startOver(let transfer): startOver(transfer)
         case .write(let transfer, let bytes):
             files.written[transfer]?.waiting.append(bytes)
-            session.counters.moved(files.written[transfer]?.ticket, by: bytes.readableBytes)
+            driver.counters.moved(files.written[transfer]?.ticket, by: bytes.readableBytes)
             writeNext(transfer)
-        case .consumed(let transfer, let bytes): session.dialect.consumed(transfer, bytes: bytes)
+        case .consumed(let transfer, let bytes): driver.dialect.consumed(transfer, bytes: bytes)
         case .install(let transfer):
-            session.dialect.forget(transfer)
+            driver.dialect.forget(transfer)
             guard let written = endWriting(transfer) else { return }
-            work { [arrived = received.arrived] _ in try written.writer.finish(expecting: transfer.digest, arrived: arrived) } then: { session, _ in
-                session.blobs.settleUnnamed(transfer.digest)
-                session.tell(blobs: .installed(transfer))
-            } failed: { session, error in
+            work { [arrived = received.arrived] _ in try written.writer.finish(expecting: transfer.digest, arrived: arrived) } then: { driver, _ in
+                driver.blobs.settleUnnamed(transfer.digest)
+                driver.tell(blobs: .installed(transfer))
+            } failed: { driver, error in
                 // The data from the earlier connection may be the wrong part; this peer's document must not be given up for that.
-                if written.offset > 0, case StoreError.blobDigestMismatch? = error as? StoreError { return session.tell(blobs: .assembledWrongly(transfer)) }
-                session.blobs.failTransfer(transfer, error)
+                if written.offset > 0, case StoreError.blobDigestMismatch? = error as? StoreError { return driver.tell(blobs: .assembledWrongly(transfer)) }
+                driver.blobs.failTransfer(transfer, error)
             }
         case .abandon(let transfer):
-            session.dialect.abandon(transfer)
+            driver.dialect.abandon(transfer)
             _ = endWriting(transfer)
             files.nonces[transfer] = nil
-        case .tell(let waiter, let error): session.tell(session.links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
-        case .serve(let request): session.serving.serve(request)
-        case .refuse(let request): session.dialect.refuse(request.handle, .tooManyQueued(session.limits.queuedRequests))
+        case .tell(let waiter, let error): driver.tell(driver.links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
+        case .serve(let request): driver.serving.serve(request)
+        case .refuse(let request): driver.dialect.refuse(request.handle, .tooManyQueued(driver.limits.queuedRequests))
         }
     }
 
     private func endWriting(_ transfer: BlobTransfer) -> BlobFiles.Written? {
         let written = files.written.removeValue(forKey: transfer)
-        if let ticket = written?.ticket { session.counters.blobs.end(ticket) }
+        if let ticket = written?.ticket { driver.counters.blobs.end(ticket) }
         return written
     }
 
@@ -93,11 +93,11 @@ final class BlobDriver {
         files.written[transfer]?.isWriting = true
         work { _ in
             for piece in pieces { try piece.withUnsafeReadableBytes { try writer.append($0) } }
-        } then: { session, _ in
-            guard session.blobs.files.written[transfer] != nil else { return }
-            session.blobs.files.written[transfer]?.isWriting = false
-            session.tell(blobs: .written(transfer, bytes: pieces.reduce(0) { $0 + $1.readableBytes }))
-            session.blobs.writeNext(transfer)
+        } then: { driver, _ in
+            guard driver.blobs.files.written[transfer] != nil else { return }
+            driver.blobs.files.written[transfer]?.isWriting = false
+            driver.tell(blobs: .written(transfer, bytes: pieces.reduce(0) { $0 + $1.readableBytes }))
+            driver.blobs.writeNext(transfer)
         } failed: { if $0.blobs.files.written[transfer] != nil { $0.blobs.failTransfer(transfer, $1) } }
     }
 
@@ -105,34 +105,34 @@ final class BlobDriver {
     private func startOver(_ transfer: BlobTransfer) {
         // Nothing may be written in the meantime.
         files.written[transfer]?.isWriting = true
-        if let ticket = files.written[transfer]?.ticket { session.counters.blobs.rewind(ticket) }
+        if let ticket = files.written[transfer]?.ticket { driver.counters.blobs.rewind(ticket) }
         let (before, length) = (files.written[transfer]?.writer, machine.size(of: transfer))
         work { blobs in
             // Free its space first.
             before?.cancel()
             return try blobs.writer(length: length)
-        } then: { session, writer in
-            guard session.blobs.files.written[transfer] != nil else { return }
-            session.blobs.files.written[transfer]?.writer = writer
-            session.blobs.files.written[transfer]?.offset = 0
-            session.blobs.files.written[transfer]?.isWriting = false
-            session.blobs.writeNext(transfer)
+        } then: { driver, writer in
+            guard driver.blobs.files.written[transfer] != nil else { return }
+            driver.blobs.files.written[transfer]?.writer = writer
+            driver.blobs.files.written[transfer]?.offset = 0
+            driver.blobs.files.written[transfer]?.isWriting = false
+            driver.blobs.writeNext(transfer)
         } failed: { if $0.blobs.files.written[transfer] != nil { $0.blobs.failTransfer(transfer, $1) } }
     }
 
     /// The connection has ended: partly received blobs are kept for the next one.
     func end() {
-        if let owner = session.role.blobOwner {
+        if let owner = driver.role.blobOwner {
             for (transfer, written) in files.written.sorted(by: { $0.key.number < $1.key.number }) {
                 // Without the bytes that are still queued: those are dropped.
                 let writer = written.writer
-                session.database.blobs.perform({ $0.keepUnfinished(writer, transfer.digest, of: owner) }, completion: { _ in })
+                driver.database.blobs.perform({ $0.keepUnfinished(writer, transfer.digest, of: owner) }, completion: { _ in })
             }
         }
         files.end()
         // The next connection can use the complete ones, too.
         received.arrived.close()
-        session.database.blobs.leave(received.arrived)
+        driver.database.blobs.leave(received.arrived)
     }
 
     private func failTransfer(_ transfer: BlobTransfer, _ error: any Error) {
@@ -147,7 +147,7 @@ final class BlobDriver {
             (passing.code, passing.isTransient) = (503, true)
             failure = passing
         }
-        session.tell(blobs: .failed(transfer, failure))
+        driver.tell(blobs: .failed(transfer, failure))
     }
 
     // MARK: - Needed blobs
@@ -156,23 +156,23 @@ final class BlobDriver {
     /// document's current revision if the peer may see that.
     func need(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
         let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.ownBlobs)
-        let limit = session.limits.knownBlobBytes
+        let limit = driver.limits.knownBlobBytes
         received.name(blobs, waiter)
-        if revision.hasShownBlobs { return session.tell(blobs: .needed(waiter, id, blobs, known: .all)) }
-        if let source = session.isPassive ? nil : link.source {
+        if revision.hasShownBlobs { return driver.tell(blobs: .needed(waiter, id, blobs, known: .all)) }
+        if let source = driver.isPassive ? nil : link.source {
             let wanted = blobs.map(\.digest)
-            return session.read { try source.knownBlobs($0, id, wanted, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: .some($1))) }
+            return driver.read { try source.knownBlobs($0, id, wanted, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: .some($1))) }
         }
-        session.service.view(link) { session, view in
-            session.ask { () async -> Result<Set<BlobDigest>, any Error> in
+        driver.service.view(link) { driver, view in
+            driver.ask { () async -> Result<Set<BlobDigest>, any Error> in
                 do { return .success(try await view.blobs(of: id, limit: limit)) } catch { return .failure(error) }
-            } then: { session, result in
+            } then: { driver, result in
                 switch result {
-                case .success(let known): session.tell(blobs: .needed(waiter, id, blobs, known: .some(known)))
+                case .success(let known): driver.tell(blobs: .needed(waiter, id, blobs, known: .some(known)))
                 // The stored document cannot be read, and the new revision may repair it: the peer has to show all blobs.
                 case .failure(let error as StoreError) where error.concernsOneDocument:
-                    session.tell(blobs: .needed(waiter, id, blobs, known: .some([])))
-                case .failure(let error): session.fail(error)
+                    driver.tell(blobs: .needed(waiter, id, blobs, known: .some([])))
+                case .failure(let error): driver.fail(error)
                 }
             }
         } failed: { $0.fail($1) }
@@ -185,7 +185,7 @@ final class BlobDriver {
     ///   - staying: stored, or expected again soon: their blobs are kept, at least for the grace period.
     func release(_ refused: [FetchID], staying: [FetchID], _ link: CollectionLink) {
         func waiters(_ fetches: [FetchID]) -> [BlobWaiter] { fetches.map { BlobWaiter(slot: link.slot, fetch: $0) } }
-        if let arrived = received.end(waiters(staying)) { session.database.blobs.leave(arrived) }
+        if let arrived = received.end(waiters(staying)) { driver.database.blobs.leave(arrived) }
         if let arrived = received.end(waiters(refused)) { settle(arrived) }
     }
 
@@ -195,8 +195,8 @@ final class BlobDriver {
     }
 
     private func settle(_ arrived: ArrivedBlobs) {
-        let database = session.database
-        session.ask { await database.settle(arrived) } then: { _, _ in }
+        let database = driver.database
+        driver.ask { await database.settle(arrived) } then: { _, _ in }
     }
 
     // MARK: - Work on the blob workers
@@ -206,7 +206,7 @@ final class BlobDriver {
         _ body: @escaping @Sendable (BlobStore) throws -> T, then: @escaping @Sendable (SessionDriver, T) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {
-        guard let owner = session.owner else { return }
-        session.database.blobs.perform(body) { result in owner.deliver(result, then, failed) }
+        guard let owner = driver.owner else { return }
+        driver.database.blobs.perform(body) { result in owner.deliver(result, then, failed) }
     }
 }

@@ -6,7 +6,7 @@ import NIOCore
 
 /// Serves blobs to a peer that is allowed to have them.
 struct BlobServing {
-    let session: SessionDriver
+    let driver: SessionDriver
 
     /// Sends a blob, or the proof that it is here, to a peer that is allowed to have it:
     /// - a blob of a revision that is in flight to the peer, see ``InFlightBlobs``;
@@ -16,43 +16,43 @@ struct BlobServing {
     /// Anything else is refused in the same way, whether it is here or not. A remote that we replicate with gets only the first kind: a revision that
     /// it makes us store, naming a blob that we hold, must not give it that blob.
     func serve(_ request: BlobRequest) {
-        if session.blobs.files.inFlight.contains(request.digest) { return give(request) }
-        guard session.isPassive, let document = request.document else { return refuse(request) }
+        if driver.blobs.files.inFlight.contains(request.digest) { return give(request) }
+        guard driver.isPassive, let document = request.document else { return refuse(request) }
         let digest = request.digest
-        session.service.view(session.links[request.slot]) { session, view in
-            session.ask { () async -> Result<Bool, any Error> in
+        driver.service.view(driver.links[request.slot]) { driver, view in
+            driver.ask { () async -> Result<Bool, any Error> in
                 do { return .success(try await view.names(digest, in: document)) } catch { return .failure(error) }
-            } then: { session, result in
+            } then: { driver, result in
                 switch result {
-                case .success(true): session.serving.give(request)
-                case .success(false): session.serving.refuse(request)
-                case .failure(let error): session.serving.refuse(request.handle, digest, error)
+                case .success(true): driver.serving.give(request)
+                case .success(false): driver.serving.refuse(request)
+                case .failure(let error): driver.serving.refuse(request.handle, digest, error)
                 }
             }
         } failed: { $0.serving.refuse(request.handle, digest, $1) }
     }
 
     private func refuse(_ request: BlobRequest) {
-        session.dialect.refuse(request.handle, .forbidden("Attachment's doc not being synced"))
-        session.tell(blobs: .served(request.handle))
+        driver.dialect.refuse(request.handle, .forbidden("Attachment's doc not being synced"))
+        driver.tell(blobs: .served(request.handle))
     }
 
     private func give(_ request: BlobRequest) {
         let (handle, digest) = (request.handle, request.digest)
         if let nonce = request.nonce {
-            return session.proofs.prove(request, nonce: nonce) { $0.serving.refuse(handle, digest, $1) }
+            return driver.proofs.prove(request, nonce: nonce) { $0.serving.refuse(handle, digest, $1) }
         }
-        let piece = session.limits.proofPieceBytes
-        session.blobs.work { blobs -> BlobFiles.Opened in
+        let piece = driver.limits.proofPieceBytes
+        driver.blobs.work { blobs -> BlobFiles.Opened in
             // The rest of a blob is not verified against the digest here: the peer verifies the whole, and requests all of it on a mismatch. Reading
             // again what the peer already has would cost the most where connections break most often.
             if request.offset > 0, request.offset <= blobs.size(digest) ?? 0 { return .reader(try blobs.reader(digest)) }
             if let check = try blobs.beginCheck(digest, pieceBytes: piece) { return .check(check) }
             return .reader(try blobs.reader(digest))
-        } then: { session, opened in
+        } then: { driver, opened in
             switch opened {
-            case .reader(let reader): session.serving.send(reader, request)
-            case .check(let check): session.serving.readThrough(check, request)
+            case .reader(let reader): driver.serving.send(reader, request)
+            case .check(let check): driver.serving.readThrough(check, request)
             }
         } failed: { $0.serving.refuse(handle, digest, $1) }
     }
@@ -60,9 +60,9 @@ struct BlobServing {
     /// Verifies a blob, piece by piece, before its first byte is sent: if it is damaged, the peer can still be sent an error, which is impossible
     /// once a reply has begun.
     private func readThrough(_ check: BlobCheck, _ request: BlobRequest) {
-        let (digest, piece) = (request.digest, session.limits.proofPieceBytes)
-        session.blobs.work { blobs -> BlobReader? in try blobs.advance(check, bytes: piece) ? blobs.reader(digest) : nil } then: { session, reader in
-            if let reader { session.serving.send(reader, request) } else { session.serving.readThrough(check, request) }
+        let (digest, piece) = (request.digest, driver.limits.proofPieceBytes)
+        driver.blobs.work { blobs -> BlobReader? in try blobs.advance(check, bytes: piece) ? blobs.reader(digest) : nil } then: { driver, reader in
+            if let reader { driver.serving.send(reader, request) } else { driver.serving.readThrough(check, request) }
         } failed: { $0.serving.refuse(request.handle, digest, $1) }
     }
 
@@ -70,51 +70,51 @@ struct BlobServing {
         let (handle, digest) = (request.handle, request.digest)
         // A peer that asks for an offset beyond the end has something else.
         let offset = request.offset <= reader.size ? request.offset : 0
-        guard session.dialect.beginBlob(handle, compresses: request.compresses, offset: offset) else { return session.tell(blobs: .served(handle)) }
-        session.blobs.files.inFlight.given(digest)
-        if offset > 0 { session.observer.blobResumed(digest, offset) }
+        guard driver.dialect.beginBlob(handle, compresses: request.compresses, offset: offset) else { return driver.tell(blobs: .served(handle)) }
+        driver.blobs.files.inFlight.given(digest)
+        if offset > 0 { driver.observer.blobResumed(digest, offset) }
         var underWay = BlobUnderWay(.push, request.document, digest.text, size: reader.size)
         underWay.bytes = offset
-        session.blobs.files.served[handle] = BlobFiles.Served(reader: reader, ticket: session.counters.blobs.begin(underWay), offset: offset)
+        driver.blobs.files.served[handle] = BlobFiles.Served(reader: reader, ticket: driver.counters.blobs.begin(underWay), offset: offset)
     }
 
     private func refuse(_ handle: AnswerHandle, _ digest: BlobDigest, _ error: any Error) {
-        if let fault = ReplicationError(ownBlob: error) { session.blobs.files.inFlight.note(digest, fault) }
+        if let fault = ReplicationError(ownBlob: error) { driver.blobs.files.inFlight.note(digest, fault) }
         switch error as? StoreError {
-        case .blobMissing?: session.dialect.refuse(handle, .missing("no such blob: \(digest)"))
+        case .blobMissing?: driver.dialect.refuse(handle, .missing("no such blob: \(digest)"))
         // Refused like a missing blob: the document waits at the peer, and nothing else does. Locally, the store has already logged the error, naming
         // the file.
-        case let altered? where altered.isAlteredBlob: session.dialect.refuse(handle, .missing(altered.peerMessage))
+        case let altered? where altered.isAlteredBlob: driver.dialect.refuse(handle, .missing(altered.peerMessage))
         default:
             // A failed filter has told the operator itself. The peer's document must not be given up: it may have the blob once the filter works.
-            if !(error is PolicyFailure) { session.log(error) }
-            session.dialect.refuse(handle, .busy)
+            if !(error is PolicyFailure) { driver.log(error) }
+            driver.dialect.refuse(handle, .busy)
         }
-        session.tell(blobs: .served(handle))
+        driver.tell(blobs: .served(handle))
     }
 
     /// Supplies the next piece of a blob that is being sent.
     func supply(_ handle: AnswerHandle) {
-        guard let served = session.blobs.files.served[handle] else { return }
+        guard let served = driver.blobs.files.served[handle] else { return }
         let (reader, offset) = (served.reader, served.offset)
-        let count = session.limits.blobPieceBytes
-        session.blobs.work { _ in ByteBuffer(bytes: try reader.read(offset: offset, count: count)) } then: { session, bytes in
+        let count = driver.limits.blobPieceBytes
+        driver.blobs.work { _ in ByteBuffer(bytes: try reader.read(offset: offset, count: count)) } then: { driver, bytes in
             let end = offset + UInt64(bytes.readableBytes)
             let isLast = end >= reader.size
-            session.dialect.supply(handle, bytes, isLast: isLast)
-            session.counters.moved(served.ticket, by: bytes.readableBytes)
+            driver.dialect.supply(handle, bytes, isLast: isLast)
+            driver.counters.moved(served.ticket, by: bytes.readableBytes)
             if isLast {
-                session.counters.blobs.end(served.ticket)
-                session.blobs.files.served[handle] = nil
-                session.tell(blobs: .served(handle))
+                driver.counters.blobs.end(served.ticket)
+                driver.blobs.files.served[handle] = nil
+                driver.tell(blobs: .served(handle))
             } else {
-                session.blobs.files.served[handle]?.offset = end
+                driver.blobs.files.served[handle]?.offset = end
             }
-        } failed: { session, error in
+        } failed: { driver, error in
             // A reply cannot be taken back, and the peer would treat a truncated one as final. With this code it asks again, and a blob damaged since
             // it was verified is then refused. The actual error contains the file's path and is not sent to the peer.
-            session.log(error)
-            session.fail(ReplicationError(domain: .websocket, code: Int(CloseCode.comeBack), message: "a blob in transfer can no longer be read; come back later"))
+            driver.log(error)
+            driver.fail(ReplicationError(domain: .websocket, code: Int(CloseCode.comeBack), message: "a blob in transfer can no longer be read; come back later"))
         }
     }
 }

@@ -23,24 +23,24 @@ private enum AnswerReading<T: Sendable>: Sendable {
 
 /// A peer's questions and their answers.
 final class PeerQuestions {
-    private unowned let session: SessionDriver
+    private unowned let driver: SessionDriver
     private(set) var waiting = PassiveRequests()
 
-    init(_ session: SessionDriver) { self.session = session }
+    init(_ driver: SessionDriver) { self.driver = driver }
 
     /// Serves waiting requests one at a time, and no faster than the peer reads the answers.
     ///
     /// Even a peer without push access may store checkpoints: a refusal would stop Couchbase Lite permanently, and without a checkpoint it would pull
     /// everything again on each connection. What it can store is bounded, and belongs to it alone.
     func servePassiveRequests() {
-        guard case .passive(let passive) = session.role, !waiting.isEmpty else { return }
-        guard session.dialect.owedBytes <= mayOwe, let request = waiting.next() else { return }
+        guard case .passive(let passive) = driver.role, !waiting.isEmpty else { return }
+        guard driver.dialect.owedBytes <= mayOwe, let request = waiting.next() else { return }
         serve(request, passive)
     }
 
     /// While memory is short, a peer that has not read its replies gets no more of them.
     private var mayOwe: Int {
-        session.accounts.standing == .crowded || session.dialect.owedBytes > 0 && session.memory.isShort ? 0 : session.limits.owedReplyBytes
+        driver.accounts.standing == .crowded || driver.dialect.owedBytes > 0 && driver.memory.isShort ? 0 : driver.limits.owedReplyBytes
     }
 
     /// Requests wait for the peer to read the answers to earlier ones: at the end of a turn, that is the case whenever none is being served. Whether
@@ -60,17 +60,17 @@ final class PeerQuestions {
             }
         case .setCheckpoint(let handle, let id, let body, let expected):
             let bounds = passive.checkpointBounds
-            session.write { try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expected, within: bounds) } then: {
+            driver.write { try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expected, within: bounds) } then: {
                 $0.dialect.answer(handle, savedCheckpoint: $1)
                 $0.questions.served()
-            } failed: { session, error in
-                guard case StoreError.checkpointConflict? = error as? StoreError else { return session.questions.storeFailed(handle, error) }
-                session.dialect.refuse(handle, .conflict("the checkpoint was changed meanwhile"))
-                session.questions.served()
+            } failed: { driver, error in
+                guard case StoreError.checkpointConflict? = error as? StoreError else { return driver.questions.storeFailed(handle, error) }
+                driver.dialect.refuse(handle, .conflict("the checkpoint was changed meanwhile"))
+                driver.questions.served()
             }
         case .collections(let handle, let ids, let found):
             // A name may be asked for a thousand times; beyond the limit the answer is "none", which only costs the peer time.
-            let limit = session.limits.owedReplyBytes
+            let limit = driver.limits.owedReplyBytes
             readAnswer(for: request, handle, reservation, attempts) { transaction in
                 var bytes = 0
                 for (id, isFound) in zip(ids, found) where isFound && bytes < limit {
@@ -101,8 +101,8 @@ final class PeerQuestions {
         size measure: @escaping @Sendable (ReadTransaction) throws -> Int, body: @escaping @Sendable (ReadTransaction) throws -> T,
         then: @escaping @Sendable (SessionDriver, T) -> Void
     ) {
-        let memory = session.memory
-        session.read { transaction -> AnswerReading<T> in
+        let memory = driver.memory
+        driver.read { transaction -> AnswerReading<T> in
             let size = try measure(transaction)
             if size <= DriverBounds.smallAnswerBytes { return .read(try body(transaction), nil) }
             // For the data read and the message made from it. If that could never be reserved, it is read once everything that work may use is
@@ -112,12 +112,12 @@ final class PeerQuestions {
             if reservation.map({ $0.bytes < needed }) ?? true { reservation = AnswerReservation(needed, memory) }
             guard let reservation else { return .needs(needed) }
             return .read(try body(transaction), reservation)
-        } then: { session, reading in
+        } then: { driver, reading in
             switch reading {
             case .read(let found, let reservation):
-                then(session, found)
-                session.questions.served(reservation?.reservation)
-            case .needs(let bytes): session.questions.waitForMemory(bytes, request, handle, attempts: attempts)
+                then(driver, found)
+                driver.questions.served(reservation?.reservation)
+            case .needs(let bytes): driver.questions.waitForMemory(bytes, request, handle, attempts: attempts)
             }
         } failed: { $0.questions.storeFailed(handle, $1) }
     }
@@ -125,34 +125,34 @@ final class PeerQuestions {
     /// Only this peer's requests wait in the meantime.
     private func waitForMemory(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, attempts: Int) {
         guard attempts < DriverBounds.answerRoomChecks else {
-            let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
-            session.dialect.refuse(handle, .notNow(message))
+            let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(driver.memory.limit)); come back later"
+            driver.dialect.refuse(handle, .notNow(message))
             return served()
         }
-        session.later(milliseconds: DriverBounds.answerRoomMilliseconds) { session in
-            guard case .passive(let passive) = session.role else { return }
-            guard let reservation = AnswerReservation(bytes, session.memory) else {
-                return session.questions.waitForMemory(bytes, request, handle, attempts: attempts + 1)
+        driver.later(milliseconds: DriverBounds.answerRoomMilliseconds) { driver in
+            guard case .passive(let passive) = driver.role else { return }
+            guard let reservation = AnswerReservation(bytes, driver.memory) else {
+                return driver.questions.waitForMemory(bytes, request, handle, attempts: attempts + 1)
             }
-            session.questions.serve(request, passive, reservation, attempts: attempts + 1)
+            driver.questions.serve(request, passive, reservation, attempts: attempts + 1)
         }
     }
 
     /// The store could not answer a peer's question.
     private func storeFailed(_ handle: AnswerHandle?, _ error: any Error) {
-        session.log(error)
-        session.dialect.refuse(handle, .busy)
+        driver.log(error)
+        driver.dialect.refuse(handle, .busy)
         served()
     }
 
     /// Queues a request. One that needs much memory is refused if there is not enough: a peer may send many requests before it has read the first
     /// answer, each only a few bytes long, and memory for work of ours is not charged to any peer.
     func take(_ request: PassiveRequests.Request, _ handle: AnswerHandle?) {
-        guard waiting.count < session.limits.queuedRequests else { return session.dialect.refuse(handle, .tooManyQueued(session.limits.queuedRequests)) }
+        guard waiting.count < driver.limits.queuedRequests else { return driver.dialect.refuse(handle, .tooManyQueued(driver.limits.queuedRequests)) }
         let bytes = waiting.bytes + request.bytes
-        guard bytes <= DriverBounds.smallRequestBytes || session.memory.hasRoom(for: bytes) else {
-            let message = "no memory for requests of \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
-            return session.dialect.refuse(handle, .notNow(message))
+        guard bytes <= DriverBounds.smallRequestBytes || driver.memory.hasRoom(for: bytes) else {
+            let message = "no memory for requests of \(bytes) bytes within limits.memory (\(driver.memory.limit)); come back later"
+            return driver.dialect.refuse(handle, .notNow(message))
         }
         waiting.append(request)
     }

@@ -7,21 +7,21 @@ import Interfaces
 /// without its verdict a document stays, as does an edit that the peer has not received (if one was in flight, its answer has been awaited).
 /// Documents that stay are listed as orphaned until the peer grants access again.
 struct AccessRemovals {
-    let session: SessionDriver
+    let driver: SessionDriver
 
     /// Asks the pull filter about the documents, purges those that need not stay, and reports what became of each.
     func applyRemovals(_ removals: [Removal], _ link: CollectionLink) {
-        guard case .active(let active) = session.role, let remote = link.remote else {
-            return session.tell(link, pull: .removalsApplied(removals.map { RemovalOutcome(removal: $0, end: .kept) }))
+        guard case .active(let active) = driver.role, let remote = link.remote else {
+            return driver.tell(link, pull: .removalsApplied(removals.map { RemovalOutcome(removal: $0, end: .kept) }))
         }
         let (slot, collection, filter) = (link.slot, link.collection, link.pullFilter)
         // As in Couchbase Lite, a replicator of chosen documents does not purge.
         let purges = active.replicator.autoPurge && link.pull.settings.documentIDs == nil
-        let context = session.policyContext(collection.name, .pull)
+        let context = driver.policyContext(collection.name, .pull)
         // The store may not have recorded yet what the peer acknowledged.
         let acknowledged = removals.map { link.push?.acknowledged.version(of: $0.id) }
         let pushes = active.replicator.type.pushes
-        session.read { transaction in
+        driver.read { transaction in
             try zip(removals, acknowledged).map { removal, acknowledged -> (document: PolicyDocument?, isEdited: Bool) in
                 guard let found = try transaction.row(collection, removal.id, remote: remote) else { return (nil, false) }
                 let taken = try acknowledged.flatMap { try transaction.revision(named: $0, collection, removal.id) } ?? found.remoteRevision
@@ -30,9 +30,9 @@ struct AccessRemovals {
                     pushes && !found.isDeleted && taken != found.revision
                 )
             }
-        } then: { session, found in
+        } then: { driver, found in
             let (documents, edited) = (found.map(\.document), found.map(\.isEdited))
-            session.ask { () async -> [RemovalOutcome] in
+            driver.ask { () async -> [RemovalOutcome] in
                 let here = documents.compactMap { $0 }
                 let asked = purges && !here.isEmpty ? filter : nil
                 var verdicts = (await asked?.verdicts(here, context) ?? here.map { _ in .pass }).makeIterator()
@@ -47,9 +47,9 @@ struct AccessRemovals {
                     case .failed(let failure): return RemovalOutcome(removal: removal, end: .failed(failure))
                     }
                 }
-            } then: { session, taken in
+            } then: { driver, taken in
                 let revisions = documents.map { $0?.revision }
-                session.write { transaction in
+                driver.write { transaction in
                     var (ends, orphans) = ([RemovalOutcome](), [Exclusion]())
                     for (var each, var revision) in zip(taken, revisions) {
                         if pushes, case .purged = each.end, let now = try transaction.row(collection, each.removal.id), now.revision != revision, !now.isDeleted {
@@ -66,16 +66,16 @@ struct AccessRemovals {
                     }
                     try transaction.exclude(collection, orphans)
                     return (ends, orphans.count)
-                } then: { (session, done: (ends: [RemovalOutcome], orphans: Int)) in
-                    let link = session.links[slot]
+                } then: { (driver, done: (ends: [RemovalOutcome], orphans: Int)) in
+                    let link = driver.links[slot]
                     if done.orphans > 0 { link.mayHaveOrphans = true }
-                    session.removals.logRemoved(done.ends, orphans: done.orphans, collection.name)
+                    driver.removals.logRemoved(done.ends, orphans: done.orphans, collection.name)
                     // Before the machine hears of these, so that the session does not count as done in between.
                     if link.pull.removals.isEmpty, link.pull.removalsUnderWay == done.ends.count, let after = link.orphansReviewed {
                         link.orphansReviewed = nil
-                        session.removals.reviewOrphans(link, after: after)
+                        driver.removals.reviewOrphans(link, after: after)
                     }
-                    session.tell(link, pull: .removalsApplied(done.ends))
+                    driver.tell(link, pull: .removalsApplied(done.ends))
                 }
             }
         }
@@ -84,13 +84,13 @@ struct AccessRemovals {
     /// Has the push check later on removals that wait for the peer's answers. A long message on a slow line, or blobs that the peer fetches before it
     /// answers, may take longer.
     func watchRemovals(_ seconds: Int, _ link: CollectionLink) {
-        let (slot, generation, before) = (link.slot, link.generation, session.counters.snapshot)
-        session.later(milliseconds: max(1, seconds * 1_000)) { session in
-            let now = session.counters.snapshot
-            let hasMore = session.outgoing.count > 0 || session.dialect.hasPendingOutput || session.transport.waitingBytes > 0
+        let (slot, generation, before) = (link.slot, link.generation, driver.counters.snapshot)
+        driver.later(milliseconds: max(1, seconds * 1_000)) { driver in
+            let now = driver.counters.snapshot
+            let hasMore = driver.outgoing.count > 0 || driver.dialect.hasPendingOutput || driver.transport.waitingBytes > 0
             // The peer's answer may be waiting on a connection that is not being read.
-            let isMoving = session.accounts.readingIsPaused || now.blobBytesSent != before.blobBytesSent || hasMore && now.bytesSent != before.bytesSent
-            session.tell(slot, generation, push: .removalsWereWatched(isMoving: isMoving))
+            let isMoving = driver.accounts.readingIsPaused || now.blobBytesSent != before.blobBytesSent || hasMore && now.bytesSent != before.bytesSent
+            driver.tell(slot, generation, push: .removalsWereWatched(isMoving: isMoving))
         }
     }
 
@@ -98,8 +98,8 @@ struct AccessRemovals {
     private func logRemoved(_ taken: [RemovalOutcome], orphans: Int, _ collection: CollectionName) {
         let purged = taken.count { if case .purged = $0.end { true } else { false } }
         guard purged + orphans > 0 else { return }
-        if purged > 0, case .active(let active) = session.role { active.replicator.purgeObserver(collection, purged) }
-        session.logger.info(
+        if purged > 0, case .active(let active) = driver.role { active.replicator.purgeObserver(collection, purged) }
+        driver.logger.info(
             "access removed: \(Plural.count(purged, "document")) purged, \(orphans) left as orphans",
             metadata: [
                 "collection": "\(collection)",
@@ -112,22 +112,22 @@ struct AccessRemovals {
         guard link.mayHaveOrphans, let remote = link.remote else { return }
         let collection = link.collection
         // A one-shot replication does not end before that is recorded.
-        session.pendingSetUp += 1
-        session.write { transaction in
+        driver.pendingSetUp += 1
+        driver.write { transaction in
             var ended: [DocumentID] = []
             for id in ids where try transaction.exclusion(collection, remote: remote, direction: .access, id: id) != nil { ended.append(id) }
             try transaction.unexclude(collection, remote: remote, direction: .access, ids: ended)
-        } then: { session, _ in session.pendingSetUp -= 1 }
+        } then: { driver, _ in driver.pendingSetUp -= 1 }
     }
 
     /// Looks for orphans of earlier runs, and retries removals on which the pull filter failed, unless the same version is still in force. It takes
     /// as many at a time as are stored in one transaction, and continues behind them once they are decided.
     func reviewOrphans(_ link: CollectionLink, after reviewed: DocumentID? = nil) {
         guard let remote = link.remote else { return }
-        let (slot, collection, limit) = (link.slot, link.collection, session.limits.insertionBatch)
+        let (slot, collection, limit) = (link.slot, link.collection, driver.limits.insertionBatch)
         let current = link.pullFilter?.version
-        session.pendingSetUp += 1
-        session.read { transaction in
+        driver.pendingSetUp += 1
+        driver.read { transaction in
             var (count, after) = (0, reviewed)
             var due: [Removal] = []
             while true {
@@ -140,12 +140,12 @@ struct AccessRemovals {
                 if due.count >= limit { return (count, due, last.id) }
                 after = last.id
             }
-        } then: { (session, found: (count: Int, due: [Removal], reviewed: DocumentID?)) in
-            session.pendingSetUp -= 1
-            let link = session.links[slot]
+        } then: { (driver, found: (count: Int, due: [Removal], reviewed: DocumentID?)) in
+            driver.pendingSetUp -= 1
+            let link = driver.links[slot]
             link.orphansReviewed = found.reviewed
             if found.count > 0 { link.mayHaveOrphans = true }
-            if !found.due.isEmpty { session.tell(link, pull: .removalsAreDue(found.due)) }
+            if !found.due.isEmpty { driver.tell(link, pull: .removalsAreDue(found.due)) }
         }
     }
 }

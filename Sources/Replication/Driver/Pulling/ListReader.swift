@@ -6,16 +6,16 @@ import NIOCore
 
 /// Parses the change lists that a peer sends.
 struct ListReader {
-    let session: SessionDriver
+    let driver: SessionDriver
 
     /// Parsed rows are many times the size of their text, and are kept until the store has answered about all of them. Memory is reserved before
     /// parsing, as many other lists may be parsed at the same time; until then, the text waits.
     func readList(_ list: IncomingList, _ link: CollectionLink) {
         switch list.content {
-        case .rows(let rows): session.tell(link, pull: .listRead(.success(rows)))
+        case .rows(let rows): driver.tell(link, pull: .listRead(.success(rows)))
         case .text(let body, let read):
             let text = Text(body: body, read: read)
-            guard session.isPassive, body.readableBytes > DriverBounds.smallListBytes else { return readNow(text, link, nil) }
+            guard driver.isPassive, body.readableBytes > DriverBounds.smallListBytes else { return readNow(text, link, nil) }
             readWhenItFits(text, link, attempts: 0)
         }
     }
@@ -26,13 +26,13 @@ struct ListReader {
     }
 
     private func readWhenItFits(_ text: Text, _ link: CollectionLink, attempts: Int) {
-        if let reservation = session.memory.reserveNow(Self.rowBytes(text.body)) { return readNow(text, link, reservation) }
+        if let reservation = driver.memory.reserveNow(Self.rowBytes(text.body)) { return readNow(text, link, reservation) }
         let slot = link.slot
         guard attempts < DriverBounds.listRoomChecks else {
-            let message = "no memory for a list of \(text.body.readableBytes) bytes within limits.memory (\(session.memory.limit)); come back later"
-            return session.tell(link, pull: .listRead(.failure(.busy(message))))
+            let message = "no memory for a list of \(text.body.readableBytes) bytes within limits.memory (\(driver.memory.limit)); come back later"
+            return driver.tell(link, pull: .listRead(.failure(.busy(message))))
         }
-        session.later(milliseconds: DriverBounds.listRoomMilliseconds) { $0.lists.readWhenItFits(text, $0.links[slot], attempts: attempts + 1) }
+        driver.later(milliseconds: DriverBounds.listRoomMilliseconds) { $0.lists.readWhenItFits(text, $0.links[slot], attempts: attempts + 1) }
     }
 
     /// Approximate memory of the rows: each starts with a bracket.
@@ -44,10 +44,10 @@ struct ListReader {
     /// Long lists are parsed elsewhere: megabytes of JSON must not block the other connections of an event loop.
     private func readNow(_ text: Text, _ link: CollectionLink, _ reservation: MemoryBudget.Reservation?) {
         let slot = link.slot
-        if text.body.readableBytes <= session.limits.inlineListBytes { return session.tell(link, pull: .listRead(text.read(text.body))) }
-        session.ask(atLength: true) { text.read(text.body) } then: { session, rows in
+        if text.body.readableBytes <= driver.limits.inlineListBytes { return driver.tell(link, pull: .listRead(text.read(text.body))) }
+        driver.ask(atLength: true) { text.read(text.body) } then: { driver, rows in
             // From here on the accounts of the session include the rows.
-            withExtendedLifetime(reservation) { session.tell(session.links[slot], pull: .listRead(rows)) }
+            withExtendedLifetime(reservation) { driver.tell(driver.links[slot], pull: .listRead(rows)) }
         }
     }
 }

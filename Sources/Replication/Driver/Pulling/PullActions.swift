@@ -7,87 +7,87 @@ import NIOCore
 
 /// Carries out the actions of a pull by means of the store, policies, the dialect and timers, and returns the results to it.
 struct PullActions {
-    let session: SessionDriver
+    let driver: SessionDriver
 
     func perform(_ action: PullAction, _ link: CollectionLink) {
         let slot = link.slot
         let collection = link.collection
         switch action {
-        case .readList(let list): session.lists.readList(list, link)
+        case .readList(let list): driver.lists.readList(list, link)
         case .findMissing(let offers, let named):
-            session.observer.offered?(collection.name, named)
-            if offers.isEmpty { return session.tell(link, pull: .missing([])) }
+            driver.observer.offered?(collection.name, named)
+            if offers.isEmpty { return driver.tell(link, pull: .missing([])) }
             let (remote, isBounded) = (link.remote, link.remote != nil && !link.mayNameAll)
             // The store may not have recorded yet what the peer acknowledged. CouchDB-like peers may have several revisions.
             let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
-            let hasOne = session.couch == nil
-            session.removals.endOrphans(offers.map(\.id), link)
-            let (skipsDeletions, naming) = (link.pull.settings.skipsDeletions, session.naming)
-            session.read {
+            let hasOne = driver.couch == nil
+            driver.removals.endOrphans(offers.map(\.id), link)
+            let (skipsDeletions, naming) = (link.pull.settings.skipsDeletions, driver.naming)
+            driver.read {
                 try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, hasOne: hasOne, onlyKnown: isBounded, naming: naming)
-            } then: { session, needs in
-                let marks = session.links[slot].marks
+            } then: { driver, needs in
+                let marks = driver.links[slot].marks
                 let needs = zip(zip(needs, offers), acknowledged).map { ($0.0.believing(marks.isCredible($0.1.id))).knowing($1, hasOne) }
                 // So that the store knows it by the time the requested revisions are stored.
-                if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { session.tell(session.links[slot], push: .recordNow) }
-                session.tell(session.links[slot], pull: .missing(needs))
+                if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { driver.tell(driver.links[slot], push: .recordNow) }
+                driver.tell(driver.links[slot], pull: .missing(needs))
             } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
         case .checkProposals(let proposals):
-            if proposals.isEmpty { return session.tell(link, pull: .proposalsChecked([])) }
+            if proposals.isEmpty { return driver.tell(link, pull: .proposalsChecked([])) }
             check(proposals, link)
-        case .answerChanges(let handle, let answers): session.dialect.answer(handle, changes: answers)
+        case .answerChanges(let handle, let answers): driver.dialect.answer(handle, changes: answers)
         case .answerProposals(let handle, let answers, let namesCurrent):
-            session.dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent, refusal: session.pushRefusalReason)
-        case .refuseList(let handle, let error): session.dialect.refuse(handle, error.replyToPeer)
+            driver.dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent, refusal: driver.pushRefusalReason)
+        case .refuseList(let handle, let error): driver.dialect.refuse(handle, error.replyToPeer)
         case .check(let batch, let revisions):
-            let unusualKeys = session.database.unusualKeys
-            let (unchecked, memory) = (UncheckedRevisions(revisions), session.memory)
+            let unusualKeys = driver.database.unusualKeys
+            let (unchecked, memory) = (UncheckedRevisions(revisions), driver.memory)
             link.unchecked[batch] = unchecked
-            session.ask(atLength: true) { [owner = session.owner] in
+            driver.ask(atLength: true) { [owner = driver.owner] in
                 await RevisionChecking.check(unchecked, unusualKeys: unusualKeys, memory) { bytes, reservation in
                     owner?.later { $0.accounts.found(names: bytes, in: reservation) }
                 }
-            } then: { session, outcomes in
-                let link = session.links[slot]
+            } then: { driver, outcomes in
+                let link = driver.links[slot]
                 link.unchecked[batch] = nil
-                session.accounts.namesAreCounted(unchecked.namedBytes)
-                session.tell(link, pull: .insertion(.checked(batch, outcomes)))
+                driver.accounts.namesAreCounted(unchecked.namedBytes)
+                driver.tell(link, pull: .insertion(.checked(batch, outcomes)))
             }
         case .fetchBlobs(let fetch, let revision):
-            session.blobs.need(fetch, revision, link)
+            driver.blobs.need(fetch, revision, link)
         case .fetchAttachments(let fetch, let revision):
-            if let couch = session.couch { return couch.fetchAttachments(fetch, revision) }
+            if let couch = driver.couch { return couch.fetchAttachments(fetch, revision) }
             let error = ReplicationError(domain: .http, code: 404, message: "the attachments of document \(revision.id) are available over CouchDB's protocol only")
-            session.tell(link, pull: .insertion(.attachmentsFetched(fetch, .failure(error))))
-        case .releaseBlobs(let refused, let staying): session.blobs.release(refused, staying: staying, link)
+            driver.tell(link, pull: .insertion(.attachmentsFetched(fetch, .failure(error))))
+        case .releaseBlobs(let refused, let staying): driver.blobs.release(refused, staying: staying, link)
         case .judge(let batch, let revisions): judge(batch, revisions, link)
         case .keep(let batch, let held):
-            guard let remote = link.remote else { return session.tell(link, pull: .insertion(.kept(batch))) }
-            session.write { try HeldRevisions.keep(held, remote, collection, $0) } then: { session, _ in
-                let link = session.links[slot]
-                session.tell(link, pull: .insertion(.kept(batch)))
+            guard let remote = link.remote else { return driver.tell(link, pull: .insertion(.kept(batch))) }
+            driver.write { try HeldRevisions.keep(held, remote, collection, $0) } then: { driver, _ in
+                let link = driver.links[slot]
+                driver.tell(link, pull: .insertion(.kept(batch)))
             } failed: { $0.tell($0.links[slot], pull: .insertion(.failed(batch, $1))) }
         case .assign(let batch, let revisions): assign(batch, revisions, link)
-        case .store(let batch, let revisions, let conflicts, let settlesHeld): session.writing.store(batch, revisions, conflicts, settlesHeld: settlesHeld, link)
-        case .applyRemovals(let removals) where !session.isPassive && link.push != nil: session.tell(link, push: .removalsArrived(removals))
-        case .applyRemovals(let removals): session.removals.applyRemovals(removals, link)
-        case .settle(let handle, let settlement): session.dialect.settle(handle, settlement)
+        case .store(let batch, let revisions, let conflicts, let settlesHeld): driver.writing.store(batch, revisions, conflicts, settlesHeld: settlesHeld, link)
+        case .applyRemovals(let removals) where !driver.isPassive && link.push != nil: driver.tell(link, push: .removalsArrived(removals))
+        case .applyRemovals(let removals): driver.removals.applyRemovals(removals, link)
+        case .settle(let handle, let settlement): driver.dialect.settle(handle, settlement)
         case .decide(let ids):
             guard let decider = link.resolver else { return }
             let asked = decider.resolver?.version
             let doubtful = Set(ids.filter { !link.marks.isCredible($0) })
-            session.ask { () async -> Result<[ConflictDecider.Outcome], any Error> in
+            driver.ask { () async -> Result<[ConflictDecider.Outcome], any Error> in
                 do { return .success(try await decider.decide(ids, doubtful: doubtful)) } catch { return .failure(error) }
-            } then: { session, result in
+            } then: { driver, result in
                 switch result {
                 case .success(let outcomes):
-                    session.tell(session.links[slot], pull: .decided(outcomes))
-                    session.dialect.decided(slot, outcomes.filter(\.isDecided))
+                    driver.tell(driver.links[slot], pull: .decided(outcomes))
+                    driver.dialect.decided(slot, outcomes.filter(\.isDecided))
                     // A version that came into force in the meantime has already reviewed the pending conflicts, without these.
                     if decider.resolver?.version != asked, outcomes.contains(where: { $0.failure != nil }) {
-                        session.tell(session.links[slot], pull: .resolverChanged)
+                        driver.tell(driver.links[slot], pull: .resolverChanged)
                     }
-                case .failure(let error): session.fail(error)
+                case .failure(let error): driver.fail(error)
                 }
             }
         case .readHeld(let after):
@@ -95,35 +95,35 @@ struct PullActions {
             // For a peer that may have lost data, all are judged again, and are marked as such on the list.
             let isSound = link.marks.areCredible
             let current = isSound ? link.pullFilter.map { ($0.pluginName, $0.version) } : nil
-            session.read {
+            driver.read {
                 try HeldRevisions.page(collection, remote, after: after, unlessJudgedBy: current, mayBeLostAtPeer: !isSound, $0)
             } then: { $0.tell($0.links[slot], pull: .heldRead($1)) }
         case .readConflicts(let after):
             guard let decider = link.resolver else { return }
-            session.read { try decider.conflicted($0, after: after, limit: DriverBounds.documentsPerPage) } then: { $0.tell($0.links[slot], pull: .conflictsRead($1)) }
-        case .notifyPush(let revisions, let listed): if link.push != nil { session.tell(link, push: .pulled(revisions, listed: listed)) }
-        case .notifyPushOfRefusal(let revisions): if link.push != nil { session.tell(link, push: .refusedInFavourOf(revisions)) }
-        case .notifyPushOfDecision(let ids): if link.push != nil { session.tell(link, push: .decided(ids)) }
+            driver.read { try decider.conflicted($0, after: after, limit: DriverBounds.documentsPerPage) } then: { $0.tell($0.links[slot], pull: .conflictsRead($1)) }
+        case .notifyPush(let revisions, let listed): if link.push != nil { driver.tell(link, push: .pulled(revisions, listed: listed)) }
+        case .notifyPushOfRefusal(let revisions): if link.push != nil { driver.tell(link, push: .refusedInFavourOf(revisions)) }
+        case .notifyPushOfDecision(let ids): if link.push != nil { driver.tell(link, push: .decided(ids)) }
         case .startFlushTimer:
-            session.later(milliseconds: session.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
-        case .reconnectLater: session.reconnecting.reconnectLater()
-        case .checkForSpace(let bytes): session.reconnecting.checkForSpace(bytes, link)
-        case .reconnectNow: session.reconnecting.requestReconnect("reconnecting: there is room again for documents that did not fit")
+            driver.later(milliseconds: driver.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
+        case .reconnectLater: driver.reconnecting.reconnectLater()
+        case .checkForSpace(let bytes): driver.reconnecting.checkForSpace(bytes, link)
+        case .reconnectNow: driver.reconnecting.requestReconnect("reconnecting: there is room again for documents that did not fit")
         case .report(let event):
             if event.error?.exceedsLocalSize == true { noteTooLarge(event.id, link) }
-            session.reports.report(event)
-        case .warn(let message): session.logger.warning("\(message)", metadata: ["peer": "\(session.transport.peerDescription)"])
-        case .fail(let error): session.fail(error)
+            driver.reports.report(event)
+        case .warn(let message): driver.logger.warning("\(message)", metadata: ["peer": "\(driver.transport.peerDescription)"])
+        case .fail(let error): driver.fail(error)
         }
     }
 
     /// Must precede the checkpoint that passes it: the writer works in order.
     private func noteTooLarge(_ id: DocumentID, _ link: CollectionLink) {
         guard let remote = link.remote else { return }
-        let (bounds, collection) = (TooLargeDocuments.Bounds(session.memory, session.limits), link.collection)
+        let (bounds, collection) = (TooLargeDocuments.Bounds(driver.memory, driver.limits), link.collection)
         // The pull itself may already be past the document.
         let since = link.checkpoint?.saved.remote ?? link.pulledFrom
-        session.write { try TooLargeDocuments.note(id, bounds, since: since, remote, collection, $0) } then: { _, _ in }
+        driver.write { try TooLargeDocuments.note(id, bounds, since: since, remote, collection, $0) } then: { _, _ in }
     }
 
     /// What the version in force answered before a revision's blobs were fetched counts; it is asked about the others.
@@ -134,14 +134,14 @@ struct PullActions {
         let known = revisions.map { $0.answer?.wasJudgedBy(plugin, version) == true ? $0.answer?.verdict : nil }
         let open = zip(revisions, known).filter { $0.1 == nil }.map(\.0)
         if open.isEmpty {
-            return session.tell(link, pull: .insertion(.judged(batch, known.compactMap { $0 }, plugin: plugin, version: version)))
+            return driver.tell(link, pull: .insertion(.judged(batch, known.compactMap { $0 }, plugin: plugin, version: version)))
         }
-        let context = session.policyContext(link.collection.name, .pull)
+        let context = driver.policyContext(link.collection.name, .pull)
         let questions = open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: ($0.asReceived ?? $0).body) }
-        session.ask { await filter.verdicts(questions, context) } then: { session, verdicts in
+        driver.ask { await filter.verdicts(questions, context) } then: { driver, verdicts in
             var next = verdicts.makeIterator()
             let all = known.map { $0 ?? next.next() ?? filter.missingVerdict }
-            session.pulls.letNamesPass(all, revisions, session.links[slot]) {
+            driver.pulls.letNamesPass(all, revisions, driver.links[slot]) {
                 $0.tell($0.links[slot], pull: .insertion(.judged(batch, $1, plugin: plugin, version: version)))
             }
         }
@@ -156,31 +156,31 @@ struct PullActions {
             verdict.passes ? nil : revision.vector?.place.map { (id: revision.id, revision: $0.revision) }
         }
         // Whoever may not see everything is not told which revisions are here.
-        guard !renamed.isEmpty, !session.isPassive || session.channelPeer == nil && link.pushFilter == nil else { return then(session, verdicts) }
+        guard !renamed.isEmpty, !driver.isPassive || driver.channelPeer == nil && link.pushFilter == nil else { return then(driver, verdicts) }
         let collection = link.collection
-        session.read { transaction in
+        driver.read { transaction in
             Set(try renamed.filter { try transaction.row(collection, $0.id)?.revision == $0.revision }.map(\.id))
-        } then: { session, here in
-            then(session, zip(revisions, verdicts).map { here.contains($0.id) && !$1.passes ? .pass : $1 })
+        } then: { driver, here in
+            then(driver, zip(revisions, verdicts).map { here.contains($0.id) && !$1.passes ? .pass : $1 })
         }
     }
 
     private func assign(_ batch: BatchID, _ revisions: [CheckedRevision], _ link: CollectionLink) {
-        guard case .passive(let passive) = session.role, let function = link.syncFunction else { return }
+        guard case .passive(let passive) = driver.role, let function = link.syncFunction else { return }
         let slot = link.slot
         let asking = SyncAsking(
-            database: session.database, collection: link.collection, function: function, principal: passive.principal,
+            database: driver.database, collection: link.collection, function: function, principal: passive.principal,
             peer: ChannelPeer(user: passive.principal.name, listener: passive.listener),
-            context: session.policyContext(link.collection.name, .pull), setsAccess: session.channelPeer != nil && !link.hasSetAccess)
-        session.writing.senderView(of: revisions, link) { session, sender in
+            context: driver.policyContext(link.collection.name, .pull), setsAccess: driver.channelPeer != nil && !link.hasSetAccess)
+        driver.writing.senderView(of: revisions, link) { driver, sender in
             var asking = asking
             asking.sender = sender
-            session.ask { [asking] in await asking.judge(revisions) } then: { session, result in
+            driver.ask { [asking] in await asking.judge(revisions) } then: { driver, result in
                 switch result {
                 case .success(let judgements):
-                    session.links[slot].hasSetAccess = true
-                    session.tell(session.links[slot], pull: .insertion(.assigned(batch, judgements)))
-                case .failure(let error): session.writing.notStored(batch, revisions.count, slot, error)
+                    driver.links[slot].hasSetAccess = true
+                    driver.tell(driver.links[slot], pull: .insertion(.assigned(batch, judgements)))
+                case .failure(let error): driver.writing.notStored(batch, revisions.count, slot, error)
                 }
             }
         } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
@@ -191,19 +191,19 @@ struct PullActions {
         for index in proposals.indices where proposals[index].parent == nil {
             proposals[index].missesDeletion = link.push?.fetchedDeletions.take(proposals[index].id) ?? false
         }
-        let (slot, collection, naming, asked) = (link.slot, link.collection, session.naming, proposals)
-        guard session.channelPeer != nil || link.pushFilter != nil else {
-            return session.read { try $0.checkProposals(collection, asked, naming: naming) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
+        let (slot, collection, naming, asked) = (link.slot, link.collection, driver.naming, proposals)
+        guard driver.channelPeer != nil || link.pushFilter != nil else {
+            return driver.read { try $0.checkProposals(collection, asked, naming: naming) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
                 $0.tell($0.links[slot], pull: .listFailed($1))
             }
         }
-        session.service.view(link) { session, view in
-            session.ask { () async -> Result<[ProposalVerdict], any Error> in
+        driver.service.view(link) { driver, view in
+            driver.ask { () async -> Result<[ProposalVerdict], any Error> in
                 do { return .success(try await view.check(asked)) } catch { return .failure(error) }
-            } then: { session, result in
+            } then: { driver, result in
                 switch result {
-                case .success(let verdicts): session.tell(session.links[slot], pull: .proposalsChecked(verdicts))
-                case .failure(let error): session.tell(session.links[slot], pull: .listFailed(error))
+                case .success(let verdicts): driver.tell(driver.links[slot], pull: .proposalsChecked(verdicts))
+                case .failure(let error): driver.tell(driver.links[slot], pull: .listFailed(error))
                 }
             }
         } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }

@@ -6,7 +6,7 @@ import Interfaces
 
 /// Stores what a peer sent, provided that the peer may see the documents it changes.
 struct RevisionWriter {
-    let session: SessionDriver
+    let driver: SessionDriver
 
     /// Stores a batch. The store creates a row from a large body, which takes the same size again, and once more for the row it replaces: so a part
     /// of the budget is reserved for that, waiting if necessary.
@@ -15,23 +15,23 @@ struct RevisionWriter {
     ) {
         let large = revisions.reduce(0) { $1.revision.body.count > DriverBounds.smallBodyBytes ? $0 + 2 * $1.revision.body.count : $0 }
         var storing = RevisionStoring(
-            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: session.couch == nil, naming: session.naming,
+            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: driver.couch == nil, naming: driver.naming,
             takesWhatFits: true)
-        storing.peer = session.role.describePeer(session.transport.peerDescription)
+        storing.peer = driver.role.describePeer(driver.transport.peerDescription)
         for each in revisions where !each.revision.isDeleted && link.push?.fetchedDeletions.take(each.revision.id) == true {
             storing.deletionsUnderWay.insert(each.revision.id)
         }
         let slot = link.slot
-        senderView(of: revisions.map(\.revision), link) { [storing] session, sender in
+        senderView(of: revisions.map(\.revision), link) { [storing] driver, sender in
             var bounded = storing
             bounded.sender = sender
-            session.writing.store(batch, revisions, bounded, slot, large: large)
+            driver.writing.store(batch, revisions, bounded, slot, large: large)
         } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
     }
 
     func notStored(_ batch: BatchID, _ count: Int, _ slot: Int, _ error: any Error) {
-        session.log(error, "not stored, \(Plural.count(count, "revision")): \(error)")
-        session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
+        driver.log(error, "not stored, \(Plural.count(count, "revision")): \(error)")
+        driver.tell(driver.links[slot], pull: .insertion(.failed(batch, error)))
     }
 
     /// What the peer may see of the documents it changes; nil if it may see all of them.
@@ -39,20 +39,20 @@ struct RevisionWriter {
         of revisions: [CheckedRevision], _ link: CollectionLink, then: @escaping @Sendable (SessionDriver, SenderView?) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {
-        guard case .passive(let configuration) = session.role, session.channelPeer != nil || link.pushFilter != nil else { return then(session, nil) }
-        let remote = session.transport.peerDescription
+        guard case .passive(let configuration) = driver.role, driver.channelPeer != nil || link.pushFilter != nil else { return then(driver, nil) }
+        let remote = driver.transport.peerDescription
         let slot = link.slot
-        session.service.view(link) { session, view in
-            session.ask { () async -> Result<SenderView, any Error> in
+        driver.service.view(link) { driver, view in
+            driver.ask { () async -> Result<SenderView, any Error> in
                 do { return .success(try await view.sender(of: revisions, configuration, remote: remote)) } catch { return .failure(error) }
-            } then: { session, result in
+            } then: { driver, result in
                 switch result {
                 case .success(var sender):
                     for revision in revisions where sender.exchanged[revision.id] == nil {
-                        sender.exchanged[revision.id] = session.links[slot].exchanged.version(of: revision.id)
+                        sender.exchanged[revision.id] = driver.links[slot].exchanged.version(of: revision.id)
                     }
-                    then(session, sender)
-                case .failure(let error): failed(session, error)
+                    then(driver, sender)
+                case .failure(let error): failed(driver, error)
                 }
             }
         } failed: { failed($0, $1) }
@@ -60,14 +60,14 @@ struct RevisionWriter {
 
     private func store(_ batch: BatchID, _ revisions: [StorableRevision], _ storing: RevisionStoring, _ slot: Int, large: Int) {
         guard large > 0 else { return writeBatch(batch, revisions, storing, slot, Optional.none) }
-        let memory = session.memory
-        session.ask { await memory.reserve(min(large, memory.workLimit)) } then: { $0.writing.writeBatch(batch, revisions, storing, slot, $1) }
+        let memory = driver.memory
+        driver.ask { await memory.reserve(min(large, memory.workLimit)) } then: { $0.writing.writeBatch(batch, revisions, storing, slot, $1) }
     }
 
     private func writeBatch(
         _ batch: BatchID, _ revisions: [StorableRevision], _ storing: RevisionStoring, _ slot: Int, _ reservation: MemoryBudget.Reservation?
     ) {
-        session.write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
+        driver.write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
             $0.deltas.noteExchanged(revisions, $1, $0.links[slot])
             $0.links[slot].marks.note(revisions.lazy.filter { !$0.revision.mayBeLostAtPeer }.map(\.revision.id))
             $0.links[slot].marks.doubt(revisions.lazy.filter(\.revision.mayBeLostAtPeer).map(\.revision.id))

@@ -4,13 +4,13 @@ import Interfaces
 
 /// Sends revisions that the peer wants, if the peer may still have them.
 struct OutgoingChecks {
-    let session: SessionDriver
+    let driver: SessionDriver
 
     /// Sends a revision that the peer wants, if the peer may still have it.
     func send(_ document: OutgoingDocument, _ link: CollectionLink) {
-        if let most = session.limits.largestGivenBody, document.bodySize > most { return sendNothing(of: document, link) }
-        guard document.visibility == .visible, session.channelPeer != nil || mayHaveChanged(document) || needsFilterRecheck(document, link) else {
-            return session.deltas.send(document, link)
+        if let most = driver.limits.largestGivenBody, document.bodySize > most { return sendNothing(of: document, link) }
+        guard document.visibility == .visible, driver.channelPeer != nil || mayHaveChanged(document) || needsFilterRecheck(document, link) else {
+            return driver.deltas.send(document, link)
         }
         link.leaving.append(document)
         checkNext(link)
@@ -18,8 +18,8 @@ struct OutgoingChecks {
 
     /// There is no memory to send it: the peer is informed, and this side's operator can change that.
     private func sendNothing(of document: OutgoingDocument, _ link: CollectionLink) {
-        let error = ReplicationError(unsent: document.bodySize, memory: session.memory.limit)
-        stay(document, .exceedsMemory(bytes: document.bodySize, memory: session.memory.limit), .unsent(document.id, error), link)
+        let error = ReplicationError(unsent: document.bodySize, memory: driver.memory.limit)
+        stay(document, .exceedsMemory(bytes: document.bodySize, memory: driver.memory.limit), .unsent(document.id, error), link)
     }
 
     /// Whether it passed a filter that is no longer in force. The end of a branch is not filtered: the document follows it.
@@ -53,9 +53,9 @@ struct OutgoingChecks {
 
     private func checkNext(_ link: CollectionLink) {
         guard let documents = link.leaving.next() else { return }
-        let (slot, generation, collection, peer) = (link.slot, link.generation, link.collection, session.channelPeer)
+        let (slot, generation, collection, peer) = (link.slot, link.generation, link.collection, driver.channelPeer)
         let questions = documents.map { (document: $0, needsFilterRecheck: needsFilterRecheck($0, link), mayHaveChanged: mayHaveChanged($0)) }
-        session.read { transaction in
+        driver.read { transaction in
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
             return try questions.map { document, needsFilterRecheck, mayHaveChanged -> PreSendReview.Check in
                 guard let row = try transaction.row(collection, document.id, withBody: needsFilterRecheck) else { return .hidden }
@@ -72,17 +72,17 @@ struct OutgoingChecks {
                 return .doubted(
                     PolicyDocument(id: document.id, revision: document.version, isDeleted: document.isDeleted, body: row.body ?? []))
             }
-        } then: { session, checks in
-            let link = session.links[slot]
+        } then: { driver, checks in
+            let link = driver.links[slot]
             guard link.generation == generation, link.push != nil else { return }
             let doubted: [PolicyDocument] = checks.compactMap { if case .doubted(let question) = $0 { question } else { nil } }
-            guard let filter = link.pushFilter, !doubted.isEmpty else { return session.outgoingChecks.finish(documents, checks, [], by: "", link) }
+            guard let filter = link.pushFilter, !doubted.isEmpty else { return driver.outgoingChecks.finish(documents, checks, [], by: "", link) }
             // The peer is informed that these will not come, and moves on: to be offered again later, even those on which the filter fails go on the
             // list.
-            session.pushes.judge(doubted, by: filter, link, listsFailures: true) { session, verdicts, version in
-                let link = session.links[slot]
+            driver.pushes.judge(doubted, by: filter, link, listsFailures: true) { driver, verdicts, version in
+                let link = driver.links[slot]
                 guard link.generation == generation, link.push != nil else { return }
-                session.outgoingChecks.finish(documents, checks, verdicts, by: version, link)
+                driver.outgoingChecks.finish(documents, checks, verdicts, by: version, link)
             }
         }
     }
@@ -94,11 +94,11 @@ struct OutgoingChecks {
         var next = verdicts.makeIterator()
         for (document, check) in zip(documents, checks) {
             switch check {
-            case .sendable: session.deltas.send(document, link)
+            case .sendable: driver.deltas.send(document, link)
             // A tombstone is also sent to peers that had the document; it says no more than that it is deleted.
-            case .hidden where document.isDeleted: session.deltas.send(document.withoutBody(), link)
+            case .hidden where document.isDeleted: driver.deltas.send(document.withoutBody(), link)
             case .hidden: stay(document, .notVisible, .withdrawn(document.id), link)
-            case .farBehind where !link.leaving.dropOnce(document.id): session.deltas.send(document, link)
+            case .farBehind where !link.leaving.dropOnce(document.id): driver.deltas.send(document, link)
             case .changed, .farBehind: stay(document, .superseded, .withdrawn(document.id), link)
             case .doubted(let question): settle(document, question, next.next() ?? .reject, by: version, link)
             }
@@ -118,10 +118,10 @@ struct OutgoingChecks {
         case .pass:
             // The previous filter may have changed the body.
             document.replaceBody(question.body)
-            session.deltas.send(document, link)
+            driver.deltas.send(document, link)
         case .replace(let body):
             document.replaceBody(body)
-            session.deltas.send(document, link)
+            driver.deltas.send(document, link)
         case .reject: stay(document, .notVisible, .keptBack(document.id, nil, by: version), link)
         case .failed(let failure): stay(document, .notVisible, .keptBack(document.id, failure, by: version), link)
         }
@@ -129,8 +129,8 @@ struct OutgoingChecks {
 
     /// The revision is not sent. A side that only proposed it need not say so.
     private func stay(_ document: OutgoingDocument, _ reason: Withdrawal, _ event: PushEvent, _ link: CollectionLink) {
-        if link.push?.settings.style == .announce { session.dialect.withdraw(link.slot, document, reason) }
-        session.tell(link, push: event)
+        if link.push?.settings.style == .announce { driver.dialect.withdraw(link.slot, document, reason) }
+        driver.tell(link, push: event)
     }
 }
 

@@ -2,20 +2,20 @@ import DocumentStore
 
 /// Turns outgoing revisions into messages.
 final class OutgoingQueue {
-    private unowned let session: SessionDriver
+    private unowned let driver: SessionDriver
     /// Sorted by priority of the collections.
     private var waiting: [(priority: Int, revisions: OutgoingRevisions)] = []
     /// The collections have different priorities.
     var hasPriorities = false
 
-    init(_ session: SessionDriver) { self.session = session }
+    init(_ driver: SessionDriver) { self.driver = driver }
 
     /// Size of the waiting revisions beyond what the push holds, in bytes.
     var bytes: Int { waiting.reduce(0) { $0 + $1.revisions.bytes } }
     var count: Int { waiting.reduce(0) { $0 + $1.revisions.count } }
 
     func append(_ revision: OutgoingRevisions.Revision) {
-        let priority = session.links[revision.slot].priority
+        let priority = driver.links[revision.slot].priority
         let place = waiting.firstIndex { $0.priority <= priority } ?? waiting.count
         if place == waiting.count || waiting[place].priority < priority { waiting.insert((priority, OutgoingRevisions()), at: place) }
         waiting[place].revisions.append(revision)
@@ -37,13 +37,13 @@ final class OutgoingQueue {
     func putRevisions() {
         guard count > 0 else { return }
         let usual = hasPriorities ? DriverBounds.rankedQueueBytes : DriverBounds.queueBytes
-        let most = session.accounts.standing == .crowded || session.memory.isShort ? DriverBounds.shortQueueBytes : usual
-        while !session.hasEnded, session.dialect.queuedBytes < most, let revision = next() {
-            let link = session.links[revision.slot]
+        let most = driver.accounts.standing == .crowded || driver.memory.isShort ? DriverBounds.shortQueueBytes : usual
+        while !driver.hasEnded, driver.dialect.queuedBytes < most, let revision = next() {
+            let link = driver.links[revision.slot]
             guard link.generation == revision.generation, link.push != nil else { continue }
-            session.dialect.send(revision.slot, revision.document, delta: revision.delta)
+            driver.dialect.send(revision.slot, revision.document, delta: revision.delta)
             // The other dialect reads the body again if a request has to be repeated.
-            if session.couch == nil, revision.document.body.count > DriverBounds.smallBodyBytes { session.tell(link, push: .messageMade(revision.document.id)) }
+            if driver.couch == nil, revision.document.body.count > DriverBounds.smallBodyBytes { driver.tell(link, push: .messageMade(revision.document.id)) }
         }
     }
 }

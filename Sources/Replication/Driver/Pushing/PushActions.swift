@@ -7,18 +7,18 @@ import NIOCore
 
 /// Carries out the actions of a push by means of the store, its filter, the dialect and timers, and returns the results to it.
 struct PushActions {
-    let session: SessionDriver
+    let driver: SessionDriver
 
     func perform(_ action: PushAction, _ link: CollectionLink) {
         // The actions on each document come first: the others need more parameters.
         switch action {
-        case .send(let document): session.outgoingChecks.send(document, link)
-        case .withdraw(let document): session.dialect.withdraw(link.slot, document, .superseded)
-        case .report(let event): session.reports.report(event)
-        case .notifyPull(let id, let version): session.tell(link, pull: .pushed(id, version))
-        case .applyRemovals(let removals): session.removals.applyRemovals(removals, link)
-        case .watchRemovals(let seconds): session.removals.watchRemovals(seconds, link)
-        case .fail(let error): session.fail(error)
+        case .send(let document): driver.outgoingChecks.send(document, link)
+        case .withdraw(let document): driver.dialect.withdraw(link.slot, document, .superseded)
+        case .report(let event): driver.reports.report(event)
+        case .notifyPull(let id, let version): driver.tell(link, pull: .pushed(id, version))
+        case .applyRemovals(let removals): driver.removals.applyRemovals(removals, link)
+        case .watchRemovals(let seconds): driver.removals.watchRemovals(seconds, link)
+        case .fail(let error): driver.fail(error)
         default: performOnStore(action, link)
         }
     }
@@ -26,93 +26,93 @@ struct PushActions {
     private func performOnStore(_ action: PushAction, _ link: CollectionLink) {
         let (slot, generation) = (link.slot, link.generation)
         let source = link.source
-        let historyLimit = session.dialect.maximumHistory(slot)
+        let historyLimit = driver.dialect.maximumHistory(slot)
         switch action {
         case .read(let position, let limit, let isBacklog):
-            let memory = session.memory
-            session.read { transaction -> (page: FeedPage, reservation: MemoryBudget.Reservation?) in
+            let memory = driver.memory
+            driver.read { transaction -> (page: FeedPage, reservation: MemoryBudget.Reservation?) in
                 let (bytes, reservation) = SessionAccounts.pageReservation(memory)
                 let page = try source.read(
                     transaction, from: position, limit: limit, maxBytes: bytes, isBacklog: isBacklog, historyLimit: historyLimit)
                 return (page, reservation)
-            } then: { session, read in
-                session.accounts.keepUntilCounted(read.reservation)
-                session.tell(slot, generation, push: .read(read.page))
+            } then: { driver, read in
+                driver.accounts.keepUntilCounted(read.reservation)
+                driver.tell(slot, generation, push: .read(read.page))
             }
         case .readAgain(let due):
-            let (ids, memory) = (due.map(\.0), session.memory)
-            session.read { transaction -> (documents: [OutgoingDocument], count: Int, reservation: MemoryBudget.Reservation?) in
+            let (ids, memory) = (due.map(\.0), driver.memory)
+            driver.read { transaction -> (documents: [OutgoingDocument], count: Int, reservation: MemoryBudget.Reservation?) in
                 let (bytes, reservation) = SessionAccounts.pageReservation(memory)
                 let found = try source.read(transaction, due, maxBytes: bytes, historyLimit: historyLimit)
                 return (found.documents, found.count, reservation)
-            } then: { session, read in
-                session.accounts.keepUntilCounted(read.reservation)
-                session.tell(slot, generation, push: .readAgain(Array(ids.prefix(read.count)), read.documents))
+            } then: { driver, read in
+                driver.accounts.keepUntilCounted(read.reservation)
+                driver.tell(slot, generation, push: .readAgain(Array(ids.prefix(read.count)), read.documents))
             }
         case .readKeptBack(let after):
             let current = link.pushFilter.map { ($0.pluginName, $0.version) }
-            session.read {
+            driver.read {
                 try source.readKeptBack($0, after: after, unlessJudgedBy: current, historyLimit: historyLimit)
             } then: { $0.tell(slot, generation, push: .keptBackRead($1)) }
         case .judge(let documents): judge(documents, link)
-        case .exclude(let kept) where kept.first?.refusal != nil: session.refused.excludeRefused(kept, link)
+        case .exclude(let kept) where kept.first?.refusal != nil: driver.refused.excludeRefused(kept, link)
         case .exclude(let kept):
-            guard let remote = link.remote else { return session.tell(link, push: .excluded(kept.map(\.document.id))) }
+            guard let remote = link.remote else { return driver.tell(link, push: .excluded(kept.map(\.document.id))) }
             let exclusions = kept.map { Exclusion($0, remote, link.pushFilter) }
-            session.write { transaction in
+            driver.write { transaction in
                 let rows = exclusions.map { row in
                     var row = row
                     row.revision = row.revision.map { transaction.listName(of: $0, source.collection, row.id) }
                     return row
                 }
                 try transaction.exclude(source.collection, rows)
-            } then: { session, _ in
-                session.tell(slot, generation, push: .excluded(exclusions.map(\.id)))
+            } then: { driver, _ in
+                driver.tell(slot, generation, push: .excluded(exclusions.map(\.id)))
             }
         case .unlist(let ids):
             guard let remote = link.remote else { return }
             let refusals = link.refusals
-            session.write {
+            driver.write {
                 try $0.unexclude(source.collection, remote: remote, direction: .push, ids: ids)
                 refusals.forget()
             } then: { _, _ in }
         case .unlistSettled(let ids):
             guard let remote = link.remote else { return }
             let refusals = link.refusals
-            session.write {
+            driver.write {
                 let settled = try source.settled($0, ids)
                 if settled.isEmpty { return }
                 try $0.unexclude(source.collection, remote: remote, direction: .push, ids: settled)
                 refusals.forget()
             } then: { _, _ in }
-        case .offer(let list, let documents): session.dialect.offer(slot, list, documents)
+        case .offer(let list, let documents): driver.dialect.offer(slot, list, documents)
         case .compare(let questions):
-            session.read { transaction in
+            driver.read { transaction in
                 try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1, historyLimit: historyLimit)) }
             } then: { $0.tell(slot, generation, push: .compared($1)) }
         case .announceCaughtUp:
-            session.dialect.announceCaughtUp(slot, isFiltered: link.pushFilter != nil && link.source.documentIDs != nil)
+            driver.dialect.announceCaughtUp(slot, isFiltered: link.pushFilter != nil && link.source.documentIDs != nil)
         case .note(let batch):
-            guard let remote = link.remote else { return session.tell(link, push: .noted(batch)) }
+            guard let remote = link.remote else { return driver.tell(link, push: .noted(batch)) }
             link.marks.note(batch.marks.lazy.map(\.id))
             let refusals = link.refusals
-            session.write {
+            driver.write {
                 try $0.markRemote(remote, source.collection, batch)
                 if batch.endsExclusions { refusals.forget() }
-            } then: { session, _ in
-                session.tell(slot, generation, push: .noted(batch))
+            } then: { driver, _ in
+                driver.tell(slot, generation, push: .noted(batch))
             }
         case .startRetryTimer(let seconds):
-            session.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
+            driver.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
         case .startRefusedTimer(let attempts, let seconds):
-            session.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .refusedAreDue(attempts: attempts)) }
-        case .awaitTime(let id, let time): session.clockRetries.awaitTime(of: id, time, link)
+            driver.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .refusedAreDue(attempts: attempts)) }
+        case .awaitTime(let id, let time): driver.clockRetries.awaitTime(of: id, time, link)
         case .send, .withdraw, .report, .notifyPull, .applyRemovals, .watchRemovals, .fail: break
         }
     }
 
     private func judge(_ documents: [OutgoingDocument], _ link: CollectionLink) {
-        guard let filter = link.pushFilter else { return session.tell(link, push: .judged(documents.map { _ in .pass })) }
+        guard let filter = link.pushFilter else { return driver.tell(link, push: .judged(documents.map { _ in .pass })) }
         let (slot, generation) = (link.slot, link.generation)
         let asked = documents.filter { $0.bytesLeftOut == 0 }
         let questions = asked.map { PolicyDocument(id: $0.id, revision: $0.version, isDeleted: $0.isDeleted, body: $0.body) }
@@ -123,15 +123,15 @@ struct PushActions {
 
     /// Of some documents the body is left out, and the filter cannot be asked: they wait like those on which it fails.
     private func judge(_ documents: [OutgoingDocument], _ questions: [PolicyDocument], by filter: any DocumentFilter, _ link: CollectionLink) {
-        let (slot, generation, memory) = (link.slot, link.generation, session.memory.limit)
+        let (slot, generation, memory) = (link.slot, link.generation, driver.memory.limit)
         let failures = documents.map { document -> PolicyFailure? in
             guard document.bytesLeftOut > 0 else { return nil }
             let error = ReplicationError(unsent: document.bytesLeftOut, memory: memory)
             return PolicyFailure(plugin: filter.pluginName, version: filter.version, kind: PolicyFailure.notAsked, message: "it was not asked: \(error.message); \(error.remedy ?? "")")
         }
-        judge(questions, by: filter, link, listsFailures: false) { session, verdicts, version in
+        judge(questions, by: filter, link, listsFailures: false) { driver, verdicts, version in
             var next = verdicts.makeIterator()
-            session.tell(slot, generation, push: .judged(failures.map { $0.map { .failed($0) } ?? next.next() ?? .reject }, by: version))
+            driver.tell(slot, generation, push: .judged(failures.map { $0.map { .failed($0) } ?? next.next() ?? .reject }, by: version))
         }
     }
 
@@ -143,19 +143,19 @@ struct PushActions {
         _ questions: [PolicyDocument], by filter: any DocumentFilter, _ link: CollectionLink, listsFailures: Bool,
         then: @escaping @Sendable (SessionDriver, [FilterVerdict], String) -> Void
     ) {
-        let (context, version) = (session.policyContext(link.collection.name, .push), filter.version)
-        guard case .passive(let passive) = session.role else {
-            return session.ask { await filter.verdicts(questions, context) } then: { then($0, $1, version) }
+        let (context, version) = (driver.policyContext(link.collection.name, .push), filter.version)
+        guard case .passive(let passive) = driver.role else {
+            return driver.ask { await filter.verdicts(questions, context) } then: { then($0, $1, version) }
         }
-        let (kept, database, collection) = (passive.kept, session.database, link.collection)
-        session.ask { () async -> Result<[FilterVerdict], any Error> in
+        let (kept, database, collection) = (passive.kept, driver.database, link.collection)
+        driver.ask { () async -> Result<[FilterVerdict], any Error> in
             do {
                 return .success(try await kept.verdicts(of: questions, filter, context, database, collection, listsFailures: listsFailures))
             } catch { return .failure(error) }
-        } then: { session, result in
+        } then: { driver, result in
             switch result {
-            case .success(let verdicts): then(session, verdicts, version)
-            case .failure(let error): session.fail(error)
+            case .success(let verdicts): then(driver, verdicts, version)
+            case .failure(let error): driver.fail(error)
             }
         }
     }

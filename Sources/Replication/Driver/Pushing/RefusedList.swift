@@ -4,15 +4,15 @@ import Interfaces
 
 /// Documents that the peer refused or could not get completely: a list that outlives the connection.
 struct RefusedList {
-    let session: SessionDriver
+    let driver: SessionDriver
 
     /// Puts documents on the list; entries already there keep their time. Documents with a missing or damaged blob here are listed as held.
     func excludeRefused(_ kept: [KeptBack], _ link: CollectionLink) {
         let ids = kept.map(\.document.id)
-        guard let remote = link.remote else { return session.tell(link, push: .excluded(ids)) }
-        let (slot, generation, limit, refusals) = (link.slot, link.generation, session.limits.refusedDocuments, link.refusals)
+        guard let remote = link.remote else { return driver.tell(link, push: .excluded(ids)) }
+        let (slot, generation, limit, refusals) = (link.slot, link.generation, driver.limits.refusedDocuments, link.refusals)
         let (collection, trustsBehind) = (link.collection, link.source.trustsBehind)
-        session.write { transaction in
+        driver.write { transaction in
             var count = try refusals.value { try transaction.exclusionCount(collection, remote: remote, kind: .refused) }
             var beyond = 0
             for each in kept {
@@ -43,12 +43,12 @@ struct RefusedList {
             }
             refusals.set(count)
             return beyond
-        } then: { (session, beyond: Int) in
+        } then: { (driver, beyond: Int) in
             if beyond > 0 {
-                session.logger.error(
+                driver.logger.error(
                     "the peer refuses more documents of \(collection.name) than the \(limit) that are listed (refused_documents)")
             }
-            session.tell(slot, generation, push: .excluded(ids))
+            driver.tell(slot, generation, push: .excluded(ids))
         }
     }
 }
