@@ -346,6 +346,22 @@ final class SessionDriver {
         }
         if atLength { environment.backgroundTask(body) } else { environment.task(body) }
     }
+
+    /// The same with a question that may fail. A failure ends the session, unless `failed` says otherwise.
+    func attempt<T: Sendable>(
+        _ question: @escaping @Sendable () async throws -> T,
+        then: @escaping @Sendable (SessionDriver, T) -> Void,
+        failed: @escaping @Sendable (SessionDriver, any Error) -> Void = { $0.fail($1) }
+    ) {
+        ask { () async -> Result<T, any Error> in
+            do { return .success(try await question()) } catch { return .failure(error) }
+        } then: { driver, result in
+            switch result {
+            case .success(let value): then(driver, value)
+            case .failure(let error): failed(driver, error)
+            }
+        }
+    }
 }
 
 extension ReplicationSession {
