@@ -83,13 +83,11 @@ struct SessionOpener {
         guard let owner = driver.owner else { return }
         driver.pendingSetUp += 1
         let opening = SessionOpening(active: active, database: driver.database) { opening in owner.ask(opening) }
-        driver.ask { () async -> Result<SessionOpening.Found?, any Error> in
-            do { return .success(try await opening.find()) } catch { return .failure(error) }
-        } then: { driver, result in
-            switch result {
-            case .success(let found): if let found { driver.opener.begin(found, active) }
-            case .failure(let error): driver.fail(error)
-            }
+        driver.attempt { try await opening.find() } then: { driver, found in
+            if let found { driver.opener.begin(found, active) }
+            driver.pendingSetUp -= 1
+        } failed: { driver, error in
+            driver.fail(error)
             driver.pendingSetUp -= 1
         }
     }
