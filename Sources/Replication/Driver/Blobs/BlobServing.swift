@@ -20,15 +20,9 @@ struct BlobServing {
         guard driver.isPassive, let document = request.document else { return refuse(request) }
         let digest = request.digest
         driver.service.view(driver.links[request.slot]) { driver, view in
-            driver.ask { () async -> Result<Bool, any Error> in
-                do { return .success(try await view.names(digest, in: document)) } catch { return .failure(error) }
-            } then: { driver, result in
-                switch result {
-                case .success(true): driver.serving.give(request)
-                case .success(false): driver.serving.refuse(request)
-                case .failure(let error): driver.serving.refuse(request.handle, digest, error)
-                }
-            }
+            driver.attempt { try await view.names(digest, in: document) } then: { driver, isNamed in
+                if isNamed { driver.serving.give(request) } else { driver.serving.refuse(request) }
+            } failed: { $0.serving.refuse(request.handle, digest, $1) }
         } failed: { $0.serving.refuse(request.handle, digest, $1) }
     }
 
