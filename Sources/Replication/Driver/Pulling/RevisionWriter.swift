@@ -43,18 +43,13 @@ struct RevisionWriter {
         let remote = driver.transport.peerDescription
         let slot = link.slot
         driver.service.view(link) { driver, view in
-            driver.ask { () async -> Result<SenderView, any Error> in
-                do { return .success(try await view.sender(of: revisions, configuration, remote: remote)) } catch { return .failure(error) }
-            } then: { driver, result in
-                switch result {
-                case .success(var sender):
-                    for revision in revisions where sender.exchanged[revision.id] == nil {
-                        sender.exchanged[revision.id] = driver.links[slot].exchanged.version(of: revision.id)
-                    }
-                    then(driver, sender)
-                case .failure(let error): failed(driver, error)
+            driver.attempt { try await view.sender(of: revisions, configuration, remote: remote) } then: { driver, sender in
+                var sender = sender
+                for revision in revisions where sender.exchanged[revision.id] == nil {
+                    sender.exchanged[revision.id] = driver.links[slot].exchanged.version(of: revision.id)
                 }
-            }
+                then(driver, sender)
+            } failed: { failed($0, $1) }
         } failed: { failed($0, $1) }
     }
 
