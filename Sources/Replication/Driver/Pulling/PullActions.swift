@@ -10,111 +10,136 @@ struct PullActions {
     let driver: SessionDriver
 
     func perform(_ action: PullAction, _ link: CollectionLink) {
-        let slot = link.slot
-        let collection = link.collection
         switch action {
         case .readList(let list): driver.lists.readList(list, link)
-        case .findMissing(let offers, let named):
-            driver.observer.offered?(collection.name, named)
-            if offers.isEmpty { return driver.tell(link, pull: .missing([])) }
-            let (remote, isBounded) = (link.remote, link.remote != nil && !link.mayNameAll)
-            // The store may not have recorded yet what the peer acknowledged. CouchDB-like peers may have several revisions.
-            let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
-            let hasOne = driver.couch == nil
-            driver.removals.endOrphans(offers.map(\.id), link)
-            let (skipsDeletions, naming) = (link.pull.settings.skipsDeletions, driver.naming)
-            driver.read {
-                try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, hasOne: hasOne, onlyKnown: isBounded, naming: naming)
-            } then: { driver, needs in
-                let marks = driver.links[slot].marks
-                let needs = zip(zip(needs, offers), acknowledged).map { ($0.0.believing(marks.isCredible($0.1.id))).knowing($1, hasOne) }
-                // So that the store knows it by the time the requested revisions are stored.
-                if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { driver.tell(driver.links[slot], push: .recordNow) }
-                driver.tell(driver.links[slot], pull: .missing(needs))
-            } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
-        case .checkProposals(let proposals):
-            if proposals.isEmpty { return driver.tell(link, pull: .proposalsChecked([])) }
-            check(proposals, link)
+        case .findMissing(let offers, let named): findMissing(offers, named: named, link)
+        case .checkProposals(let proposals): checkProposals(proposals, link)
         case .answerChanges(let handle, let answers): driver.dialect.answer(handle, changes: answers)
         case .answerProposals(let handle, let answers, let namesCurrent):
             driver.dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent, refusal: driver.pushRefusalReason)
         case .refuseList(let handle, let error): driver.dialect.refuse(handle, error.replyToPeer)
-        case .check(let batch, let revisions):
-            let unusualKeys = driver.database.unusualKeys
-            let (unchecked, memory) = (UncheckedRevisions(revisions), driver.memory)
-            link.unchecked[batch] = unchecked
-            driver.ask(atLength: true) { [owner = driver.owner] in
-                await RevisionChecking.check(unchecked, unusualKeys: unusualKeys, memory) { bytes, reservation in
-                    owner?.later { $0.accounts.found(names: bytes, in: reservation) }
-                }
-            } then: { driver, outcomes in
-                let link = driver.links[slot]
-                link.unchecked[batch] = nil
-                driver.accounts.namesAreCounted(unchecked.namedBytes)
-                driver.tell(link, pull: .insertion(.checked(batch, outcomes)))
-            }
-        case .fetchBlobs(let fetch, let revision):
-            driver.blobs.need(fetch, revision, link)
-        case .fetchAttachments(let fetch, let revision):
-            if let couch = driver.couch { return couch.fetchAttachments(fetch, revision) }
-            let error = ReplicationError(domain: .http, code: 404, message: "the attachments of document \(revision.id) are available over CouchDB's protocol only")
-            driver.tell(link, pull: .insertion(.attachmentsFetched(fetch, .failure(error))))
+        case .check(let batch, let revisions): check(batch, revisions, link)
+        case .fetchBlobs(let fetch, let revision): driver.blobs.need(fetch, revision, link)
+        case .fetchAttachments(let fetch, let revision): fetchAttachments(fetch, revision, link)
         case .releaseBlobs(let refused, let staying): driver.blobs.release(refused, staying: staying, link)
         case .judge(let batch, let revisions): judge(batch, revisions, link)
-        case .keep(let batch, let held):
-            guard let remote = link.remote else { return driver.tell(link, pull: .insertion(.kept(batch))) }
-            driver.write { try HeldRevisions.keep(held, remote, collection, $0) } then: { driver, _ in
-                let link = driver.links[slot]
-                driver.tell(link, pull: .insertion(.kept(batch)))
-            } failed: { $0.tell($0.links[slot], pull: .insertion(.failed(batch, $1))) }
+        case .keep(let batch, let held): keep(batch, held, link)
         case .assign(let batch, let revisions): assign(batch, revisions, link)
         case .store(let batch, let revisions, let conflicts, let settlesHeld): driver.writing.store(batch, revisions, conflicts, settlesHeld: settlesHeld, link)
         case .applyRemovals(let removals) where !driver.isPassive && link.push != nil: driver.tell(link, push: .removalsArrived(removals))
         case .applyRemovals(let removals): driver.removals.applyRemovals(removals, link)
         case .settle(let handle, let settlement): driver.dialect.settle(handle, settlement)
-        case .decide(let ids):
-            guard let decider = link.resolver else { return }
-            let asked = decider.resolver?.version
-            let doubtful = Set(ids.filter { !link.marks.isCredible($0) })
-            driver.ask { () async -> Result<[ConflictDecider.Outcome], any Error> in
-                do { return .success(try await decider.decide(ids, doubtful: doubtful)) } catch { return .failure(error) }
-            } then: { driver, result in
-                switch result {
-                case .success(let outcomes):
-                    driver.tell(driver.links[slot], pull: .decided(outcomes))
-                    driver.dialect.decided(slot, outcomes.filter(\.isDecided))
-                    // A version that came into force in the meantime has already reviewed the pending conflicts, without these.
-                    if decider.resolver?.version != asked, outcomes.contains(where: { $0.failure != nil }) {
-                        driver.tell(driver.links[slot], pull: .resolverChanged)
-                    }
-                case .failure(let error): driver.fail(error)
-                }
-            }
-        case .readHeld(let after):
-            guard let remote = link.remote else { return }
-            // For a peer that may have lost data, all are judged again, and are marked as such on the list.
-            let isSound = link.marks.areCredible
-            let current = isSound ? link.pullFilter.map { ($0.pluginName, $0.version) } : nil
-            driver.read {
-                try HeldRevisions.page(collection, remote, after: after, unlessJudgedBy: current, mayBeLostAtPeer: !isSound, $0)
-            } then: { $0.tell($0.links[slot], pull: .heldRead($1)) }
-        case .readConflicts(let after):
-            guard let decider = link.resolver else { return }
-            driver.read { try decider.conflicted($0, after: after, limit: DriverBounds.documentsPerPage) } then: { $0.tell($0.links[slot], pull: .conflictsRead($1)) }
+        case .decide(let ids): decide(ids, link)
+        case .readHeld(let after): readHeld(after: after, link)
+        case .readConflicts(let after): readConflicts(after: after, link)
         case .notifyPush(let revisions, let listed): if link.push != nil { driver.tell(link, push: .pulled(revisions, listed: listed)) }
         case .notifyPushOfRefusal(let revisions): if link.push != nil { driver.tell(link, push: .refusedInFavourOf(revisions)) }
         case .notifyPushOfDecision(let ids): if link.push != nil { driver.tell(link, push: .decided(ids)) }
-        case .startFlushTimer:
-            driver.later(milliseconds: driver.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
+        case .startFlushTimer: startFlushTimer(link)
         case .reconnectLater: driver.reconnecting.reconnectLater()
         case .checkForSpace(let bytes): driver.reconnecting.checkForSpace(bytes, link)
         case .reconnectNow: driver.reconnecting.requestReconnect("reconnecting: there is room again for documents that did not fit")
-        case .report(let event):
-            if event.error?.exceedsLocalSize == true { noteTooLarge(event.id, link) }
-            driver.reports.report(event)
+        case .report(let event): report(event, link)
         case .warn(let message): driver.logger.warning("\(message)", metadata: ["peer": "\(driver.transport.peerDescription)"])
         case .fail(let error): driver.fail(error)
         }
+    }
+
+    private func findMissing(_ offers: [RevisionOffer], named: [DocumentID], _ link: CollectionLink) {
+        let (slot, collection) = (link.slot, link.collection)
+        driver.observer.offered?(collection.name, named)
+        if offers.isEmpty { return driver.tell(link, pull: .missing([])) }
+        let (remote, isBounded) = (link.remote, link.remote != nil && !link.mayNameAll)
+        // The store may not have recorded yet what the peer acknowledged. CouchDB-like peers may have several revisions.
+        let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
+        let hasOne = driver.couch == nil
+        driver.removals.endOrphans(offers.map(\.id), link)
+        let (skipsDeletions, naming) = (link.pull.settings.skipsDeletions, driver.naming)
+        driver.read {
+            try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, hasOne: hasOne, onlyKnown: isBounded, naming: naming)
+        } then: { driver, needs in
+            let marks = driver.links[slot].marks
+            let needs = zip(zip(needs, offers), acknowledged).map { ($0.0.believing(marks.isCredible($0.1.id))).knowing($1, hasOne) }
+            // So that the store knows it by the time the requested revisions are stored.
+            if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { driver.tell(driver.links[slot], push: .recordNow) }
+            driver.tell(driver.links[slot], pull: .missing(needs))
+        } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
+    }
+
+    private func check(_ batch: BatchID, _ revisions: [ReceivedRevision], _ link: CollectionLink) {
+        let slot = link.slot
+        let unusualKeys = driver.database.unusualKeys
+        let (unchecked, memory) = (UncheckedRevisions(revisions), driver.memory)
+        link.unchecked[batch] = unchecked
+        driver.ask(atLength: true) { [owner = driver.owner] in
+            await RevisionChecking.check(unchecked, unusualKeys: unusualKeys, memory) { bytes, reservation in
+                owner?.later { $0.accounts.found(names: bytes, in: reservation) }
+            }
+        } then: { driver, outcomes in
+            let link = driver.links[slot]
+            link.unchecked[batch] = nil
+            driver.accounts.namesAreCounted(unchecked.namedBytes)
+            driver.tell(link, pull: .insertion(.checked(batch, outcomes)))
+        }
+    }
+
+    private func fetchAttachments(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
+        if let couch = driver.couch { return couch.fetchAttachments(fetch, revision) }
+        let error = ReplicationError(domain: .http, code: 404, message: "the attachments of document \(revision.id) are available over CouchDB's protocol only")
+        driver.tell(link, pull: .insertion(.attachmentsFetched(fetch, .failure(error))))
+    }
+
+    private func keep(_ batch: BatchID, _ held: [HeldRevision], _ link: CollectionLink) {
+        guard let remote = link.remote else { return driver.tell(link, pull: .insertion(.kept(batch))) }
+        let (slot, collection) = (link.slot, link.collection)
+        driver.write { try HeldRevisions.keep(held, remote, collection, $0) } then: { driver, _ in
+            let link = driver.links[slot]
+            driver.tell(link, pull: .insertion(.kept(batch)))
+        } failed: { $0.tell($0.links[slot], pull: .insertion(.failed(batch, $1))) }
+    }
+
+    private func decide(_ ids: [DocumentID], _ link: CollectionLink) {
+        guard let decider = link.resolver else { return }
+        let slot = link.slot
+        let asked = decider.resolver?.version
+        let doubtful = Set(ids.filter { !link.marks.isCredible($0) })
+        driver.attempt { try await decider.decide(ids, doubtful: doubtful) } then: { driver, outcomes in
+            driver.tell(driver.links[slot], pull: .decided(outcomes))
+            driver.dialect.decided(slot, outcomes.filter(\.isDecided))
+            // A version that came into force in the meantime has already reviewed the pending conflicts, without these.
+            if decider.resolver?.version != asked, outcomes.contains(where: { $0.failure != nil }) {
+                driver.tell(driver.links[slot], pull: .resolverChanged)
+            }
+        }
+    }
+
+    private func readHeld(after: DocumentID?, _ link: CollectionLink) {
+        guard let remote = link.remote else { return }
+        let (slot, collection) = (link.slot, link.collection)
+        // For a peer that may have lost data, all are judged again, and are marked as such on the list.
+        let isSound = link.marks.areCredible
+        let current = isSound ? link.pullFilter.map { ($0.pluginName, $0.version) } : nil
+        driver.read {
+            try HeldRevisions.page(collection, remote, after: after, unlessJudgedBy: current, mayBeLostAtPeer: !isSound, $0)
+        } then: { $0.tell($0.links[slot], pull: .heldRead($1)) }
+    }
+
+    private func readConflicts(after: DocumentID?, _ link: CollectionLink) {
+        guard let decider = link.resolver else { return }
+        let slot = link.slot
+        driver.read { try decider.conflicted($0, after: after, limit: DriverBounds.documentsPerPage) } then: {
+            $0.tell($0.links[slot], pull: .conflictsRead($1))
+        }
+    }
+
+    private func startFlushTimer(_ link: CollectionLink) {
+        let slot = link.slot
+        driver.later(milliseconds: driver.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
+    }
+
+    private func report(_ event: DocumentEvent, _ link: CollectionLink) {
+        if event.error?.exceedsLocalSize == true { noteTooLarge(event.id, link) }
+        driver.reports.report(event)
     }
 
     /// Must precede the checkpoint that passes it: the writer works in order.
@@ -186,7 +211,8 @@ struct PullActions {
         } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
     }
 
-    private func check(_ proposals: [Proposal], _ link: CollectionLink) {
+    private func checkProposals(_ proposals: [Proposal], _ link: CollectionLink) {
+        if proposals.isEmpty { return driver.tell(link, pull: .proposalsChecked([])) }
         var proposals = proposals
         for index in proposals.indices where proposals[index].parent == nil {
             proposals[index].missesDeletion = link.push?.fetchedDeletions.take(proposals[index].id) ?? false
@@ -198,13 +224,8 @@ struct PullActions {
             }
         }
         driver.service.view(link) { driver, view in
-            driver.ask { () async -> Result<[ProposalVerdict], any Error> in
-                do { return .success(try await view.check(asked)) } catch { return .failure(error) }
-            } then: { driver, result in
-                switch result {
-                case .success(let verdicts): driver.tell(driver.links[slot], pull: .proposalsChecked(verdicts))
-                case .failure(let error): driver.tell(driver.links[slot], pull: .listFailed(error))
-                }
+            driver.attempt { try await view.check(asked) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
+                $0.tell($0.links[slot], pull: .listFailed($1))
             }
         } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
     }
