@@ -10,105 +10,132 @@ struct PushActions {
     let driver: SessionDriver
 
     func perform(_ action: PushAction, _ link: CollectionLink) {
-        // The actions on each document come first: the others need more parameters.
         switch action {
+        case .read(let position, let limit, let isBacklog): read(from: position, limit: limit, isBacklog: isBacklog, link)
+        case .readAgain(let due): readAgain(due, link)
+        case .readKeptBack(let after): readKeptBack(after: after, link)
+        case .judge(let documents): judge(documents, link)
+        case .exclude(let kept) where kept.first?.refusal != nil: driver.refused.excludeRefused(kept, link)
+        case .exclude(let kept): exclude(kept, link)
+        case .unlist(let ids): unlist(ids, link)
+        case .unlistSettled(let ids): unlistSettled(ids, link)
+        case .offer(let list, let documents): driver.dialect.offer(link.slot, list, documents)
+        case .compare(let questions): compare(questions, link)
         case .send(let document): driver.outgoingChecks.send(document, link)
         case .withdraw(let document): driver.dialect.withdraw(link.slot, document, .superseded)
+        case .announceCaughtUp: driver.dialect.announceCaughtUp(link.slot, isFiltered: link.pushFilter != nil && link.source.documentIDs != nil)
+        case .note(let batch): note(batch, link)
+        case .startRetryTimer(let seconds): startRetryTimer(seconds: seconds, link)
+        case .startRefusedTimer(let attempts, let seconds): startRefusedTimer(attempts: attempts, seconds: seconds, link)
+        case .awaitTime(let id, let time): driver.clockRetries.awaitTime(of: id, time, link)
         case .report(let event): driver.reports.report(event)
         case .notifyPull(let id, let version): driver.tell(link, pull: .pushed(id, version))
         case .applyRemovals(let removals): driver.removals.applyRemovals(removals, link)
         case .watchRemovals(let seconds): driver.removals.watchRemovals(seconds, link)
         case .fail(let error): driver.fail(error)
-        default: performOnStore(action, link)
         }
     }
 
-    private func performOnStore(_ action: PushAction, _ link: CollectionLink) {
-        let (slot, generation) = (link.slot, link.generation)
-        let source = link.source
-        let historyLimit = driver.dialect.maximumHistory(slot)
-        switch action {
-        case .read(let position, let limit, let isBacklog):
-            let memory = driver.memory
-            driver.read { transaction -> (page: FeedPage, reservation: MemoryBudget.Reservation?) in
-                let (bytes, reservation) = SessionAccounts.pageReservation(memory)
-                let page = try source.read(
-                    transaction, from: position, limit: limit, maxBytes: bytes, isBacklog: isBacklog, historyLimit: historyLimit)
-                return (page, reservation)
-            } then: { driver, read in
-                driver.accounts.keepUntilCounted(read.reservation)
-                driver.tell(slot, generation, push: .read(read.page))
-            }
-        case .readAgain(let due):
-            let (ids, memory) = (due.map(\.0), driver.memory)
-            driver.read { transaction -> (documents: [OutgoingDocument], count: Int, reservation: MemoryBudget.Reservation?) in
-                let (bytes, reservation) = SessionAccounts.pageReservation(memory)
-                let found = try source.read(transaction, due, maxBytes: bytes, historyLimit: historyLimit)
-                return (found.documents, found.count, reservation)
-            } then: { driver, read in
-                driver.accounts.keepUntilCounted(read.reservation)
-                driver.tell(slot, generation, push: .readAgain(Array(ids.prefix(read.count)), read.documents))
-            }
-        case .readKeptBack(let after):
-            let current = link.pushFilter.map { ($0.pluginName, $0.version) }
-            driver.read {
-                try source.readKeptBack($0, after: after, unlessJudgedBy: current, historyLimit: historyLimit)
-            } then: { $0.tell(slot, generation, push: .keptBackRead($1)) }
-        case .judge(let documents): judge(documents, link)
-        case .exclude(let kept) where kept.first?.refusal != nil: driver.refused.excludeRefused(kept, link)
-        case .exclude(let kept):
-            guard let remote = link.remote else { return driver.tell(link, push: .excluded(kept.map(\.document.id))) }
-            let exclusions = kept.map { Exclusion($0, remote, link.pushFilter) }
-            driver.write { transaction in
-                let rows = exclusions.map { row in
-                    var row = row
-                    row.revision = row.revision.map { transaction.listName(of: $0, source.collection, row.id) }
-                    return row
-                }
-                try transaction.exclude(source.collection, rows)
-            } then: { driver, _ in
-                driver.tell(slot, generation, push: .excluded(exclusions.map(\.id)))
-            }
-        case .unlist(let ids):
-            guard let remote = link.remote else { return }
-            let refusals = link.refusals
-            driver.write {
-                try $0.unexclude(source.collection, remote: remote, direction: .push, ids: ids)
-                refusals.forget()
-            } then: { _, _ in }
-        case .unlistSettled(let ids):
-            guard let remote = link.remote else { return }
-            let refusals = link.refusals
-            driver.write {
-                let settled = try source.settled($0, ids)
-                if settled.isEmpty { return }
-                try $0.unexclude(source.collection, remote: remote, direction: .push, ids: settled)
-                refusals.forget()
-            } then: { _, _ in }
-        case .offer(let list, let documents): driver.dialect.offer(slot, list, documents)
-        case .compare(let questions):
-            driver.read { transaction in
-                try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1, historyLimit: historyLimit)) }
-            } then: { $0.tell(slot, generation, push: .compared($1)) }
-        case .announceCaughtUp:
-            driver.dialect.announceCaughtUp(slot, isFiltered: link.pushFilter != nil && link.source.documentIDs != nil)
-        case .note(let batch):
-            guard let remote = link.remote else { return driver.tell(link, push: .noted(batch)) }
-            link.marks.note(batch.marks.lazy.map(\.id))
-            let refusals = link.refusals
-            driver.write {
-                try $0.markRemote(remote, source.collection, batch)
-                if batch.endsExclusions { refusals.forget() }
-            } then: { driver, _ in
-                driver.tell(slot, generation, push: .noted(batch))
-            }
-        case .startRetryTimer(let seconds):
-            driver.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
-        case .startRefusedTimer(let attempts, let seconds):
-            driver.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .refusedAreDue(attempts: attempts)) }
-        case .awaitTime(let id, let time): driver.clockRetries.awaitTime(of: id, time, link)
-        case .send, .withdraw, .report, .notifyPull, .applyRemovals, .watchRemovals, .fail: break
+    private func read(from position: FeedPosition, limit: Int, isBacklog: Bool, _ link: CollectionLink) {
+        let (slot, generation, source) = (link.slot, link.generation, link.source)
+        let (memory, historyLimit) = (driver.memory, driver.dialect.maximumHistory(slot))
+        driver.read { transaction -> (page: FeedPage, reservation: MemoryBudget.Reservation?) in
+            let (bytes, reservation) = SessionAccounts.pageReservation(memory)
+            let page = try source.read(
+                transaction, from: position, limit: limit, maxBytes: bytes, isBacklog: isBacklog, historyLimit: historyLimit)
+            return (page, reservation)
+        } then: { driver, read in
+            driver.accounts.keepUntilCounted(read.reservation)
+            driver.tell(slot, generation, push: .read(read.page))
         }
+    }
+
+    private func readAgain(_ due: [(DocumentID, Version?)], _ link: CollectionLink) {
+        let (slot, generation, source) = (link.slot, link.generation, link.source)
+        let (ids, memory, historyLimit) = (due.map(\.0), driver.memory, driver.dialect.maximumHistory(slot))
+        driver.read { transaction -> (documents: [OutgoingDocument], count: Int, reservation: MemoryBudget.Reservation?) in
+            let (bytes, reservation) = SessionAccounts.pageReservation(memory)
+            let found = try source.read(transaction, due, maxBytes: bytes, historyLimit: historyLimit)
+            return (found.documents, found.count, reservation)
+        } then: { driver, read in
+            driver.accounts.keepUntilCounted(read.reservation)
+            driver.tell(slot, generation, push: .readAgain(Array(ids.prefix(read.count)), read.documents))
+        }
+    }
+
+    private func readKeptBack(after: DocumentID?, _ link: CollectionLink) {
+        let (slot, generation, source) = (link.slot, link.generation, link.source)
+        let historyLimit = driver.dialect.maximumHistory(slot)
+        let current = link.pushFilter.map { ($0.pluginName, $0.version) }
+        driver.read {
+            try source.readKeptBack($0, after: after, unlessJudgedBy: current, historyLimit: historyLimit)
+        } then: { $0.tell(slot, generation, push: .keptBackRead($1)) }
+    }
+
+    private func exclude(_ kept: [KeptBack], _ link: CollectionLink) {
+        guard let remote = link.remote else { return driver.tell(link, push: .excluded(kept.map(\.document.id))) }
+        let (slot, generation, source) = (link.slot, link.generation, link.source)
+        let exclusions = kept.map { Exclusion($0, remote, link.pushFilter) }
+        driver.write { transaction in
+            let rows = exclusions.map { row in
+                var row = row
+                row.revision = row.revision.map { transaction.listName(of: $0, source.collection, row.id) }
+                return row
+            }
+            try transaction.exclude(source.collection, rows)
+        } then: { driver, _ in
+            driver.tell(slot, generation, push: .excluded(exclusions.map(\.id)))
+        }
+    }
+
+    private func unlist(_ ids: [DocumentID], _ link: CollectionLink) {
+        guard let remote = link.remote else { return }
+        let (source, refusals) = (link.source, link.refusals)
+        driver.write {
+            try $0.unexclude(source.collection, remote: remote, direction: .push, ids: ids)
+            refusals.forget()
+        } then: { _, _ in }
+    }
+
+    private func unlistSettled(_ ids: [DocumentID], _ link: CollectionLink) {
+        guard let remote = link.remote else { return }
+        let (source, refusals) = (link.source, link.refusals)
+        driver.write {
+            let settled = try source.settled($0, ids)
+            if settled.isEmpty { return }
+            try $0.unexclude(source.collection, remote: remote, direction: .push, ids: settled)
+            refusals.forget()
+        } then: { _, _ in }
+    }
+
+    private func compare(_ questions: [(OutgoingDocument, Version)], _ link: CollectionLink) {
+        let (slot, generation, source) = (link.slot, link.generation, link.source)
+        let historyLimit = driver.dialect.maximumHistory(slot)
+        driver.read { transaction in
+            try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1, historyLimit: historyLimit)) }
+        } then: { $0.tell(slot, generation, push: .compared($1)) }
+    }
+
+    private func note(_ batch: AcknowledgedVersions.Batch, _ link: CollectionLink) {
+        guard let remote = link.remote else { return driver.tell(link, push: .noted(batch)) }
+        let (slot, generation, source, refusals) = (link.slot, link.generation, link.source, link.refusals)
+        link.marks.note(batch.marks.lazy.map(\.id))
+        driver.write {
+            try $0.markRemote(remote, source.collection, batch)
+            if batch.endsExclusions { refusals.forget() }
+        } then: { driver, _ in
+            driver.tell(slot, generation, push: .noted(batch))
+        }
+    }
+
+    private func startRetryTimer(seconds: Int, _ link: CollectionLink) {
+        let (slot, generation) = (link.slot, link.generation)
+        driver.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
+    }
+
+    private func startRefusedTimer(attempts: Int, seconds: Int, _ link: CollectionLink) {
+        let (slot, generation) = (link.slot, link.generation)
+        driver.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .refusedAreDue(attempts: attempts)) }
     }
 
     private func judge(_ documents: [OutgoingDocument], _ link: CollectionLink) {
@@ -148,16 +175,9 @@ struct PushActions {
             return driver.ask { await filter.verdicts(questions, context) } then: { then($0, $1, version) }
         }
         let (kept, database, collection) = (passive.kept, driver.database, link.collection)
-        driver.ask { () async -> Result<[FilterVerdict], any Error> in
-            do {
-                return .success(try await kept.verdicts(of: questions, filter, context, database, collection, listsFailures: listsFailures))
-            } catch { return .failure(error) }
-        } then: { driver, result in
-            switch result {
-            case .success(let verdicts): then(driver, verdicts, version)
-            case .failure(let error): driver.fail(error)
-            }
-        }
+        driver.attempt {
+            try await kept.verdicts(of: questions, filter, context, database, collection, listsFailures: listsFailures)
+        } then: { then($0, $1, version) }
     }
 }
 
