@@ -1,6 +1,7 @@
 import Documents
 import DocumentStore
 import Interfaces
+import NIOCore
 
 /// Carries out the blob machine's actions on the store's blob workers, piece by piece.
 final class BlobDriver {
@@ -18,65 +19,90 @@ final class BlobDriver {
 
     func perform(_ action: BlobAction) {
         switch action {
-        case .look(let transfer):
-            work { [arrived = received.arrived] in $0.contains(transfer.digest, arrived: arrived) } then: {
-                $0.blobs.settleUnnamed(transfer.digest)
-                $0.tell(blobs: .looked(transfer, isHere: $1))
-            } failed: { $0.blobs.failTransfer(transfer, $1) }
-        case .askProof(let transfer, let slot, let document):
-            let nonce = driver.environment.random.bytes(20)
-            files.nonces[transfer] = nonce
-            driver.dialect.requestProof(transfer, slot, for: document, nonce: nonce)
-        case .checkProof(let transfer, let proof):
-            guard let nonce = files.nonces.removeValue(forKey: transfer) else { return }
-            let failed: @Sendable (SessionDriver, any Error) -> Void = { driver, error in
-                driver.log(error)
-                driver.tell(blobs: .proofChecked(transfer, .unknown))
-            }
-            work { try PendingProof(transfer.digest, nonce: nonce, $0) } then: { driver, pending in
-                driver.proofs.advance(pending) { $0.tell(blobs: .proofChecked(transfer, $1 == proof ? .right : .wrong)) } failed: { failed($0, $1) }
-            } failed: { failed($0, $1) }
-        case .begin(let transfer, let resumes):
-            files.nonces[transfer] = nil
-            let (owner, length) = (resumes ? driver.role.blobOwner : nil, machine.size(of: transfer))
-            work { blobs -> (BlobWriter, UInt64) in
-                if let owner, let writer = try blobs.resumedWriter(transfer.digest, of: owner, length: length) { return (writer, writer.size) }
-                return (try blobs.writer(length: length), 0)
-            } then: { driver, opened in
-                driver.blobs.files.written[transfer] = BlobFiles.Written(writer: opened.0, offset: opened.1)
-                driver.tell(blobs: .writerOpened(transfer, offset: opened.1))
-            } failed: { $0.blobs.failTransfer(transfer, $1) }
+        case .look(let transfer): look(transfer)
+        case .askProof(let transfer, let slot, let document): askProof(transfer, slot, for: document)
+        case .checkProof(let transfer, let proof): checkProof(transfer, proof)
+        case .begin(let transfer, let resumes): begin(transfer, resumes: resumes)
         case .request(let transfer, let slot, let document, let compresses, let offset):
-            var underWay = BlobUnderWay(.pull, document, transfer.digest.text, size: machine.size(of: transfer))
-            underWay.bytes = offset
-            files.written[transfer]?.ticket = driver.counters.blobs.begin(underWay)
-            driver.dialect.requestBlob(transfer, slot, for: document, compresses: compresses, offset: offset)
+            request(transfer, slot, for: document, compresses: compresses, offset: offset)
         case .resumed(let transfer, let offset): driver.observer.blobResumed(transfer.digest, offset)
         case .startOver(let transfer): startOver(transfer)
-        case .write(let transfer, let bytes):
-            files.written[transfer]?.waiting.append(bytes)
-            driver.counters.moved(files.written[transfer]?.ticket, by: bytes.readableBytes)
-            writeNext(transfer)
+        case .write(let transfer, let bytes): write(transfer, bytes)
         case .consumed(let transfer, let bytes): driver.dialect.consumed(transfer, bytes: bytes)
-        case .install(let transfer):
-            driver.dialect.forget(transfer)
-            guard let written = endWriting(transfer) else { return }
-            work { [arrived = received.arrived] _ in try written.writer.finish(expecting: transfer.digest, arrived: arrived) } then: { driver, _ in
-                driver.blobs.settleUnnamed(transfer.digest)
-                driver.tell(blobs: .installed(transfer))
-            } failed: { driver, error in
-                // The data from the earlier connection may be the wrong part; this peer's document must not be given up for that.
-                if written.offset > 0, case StoreError.blobDigestMismatch? = error as? StoreError { return driver.tell(blobs: .assembledWrongly(transfer)) }
-                driver.blobs.failTransfer(transfer, error)
-            }
-        case .abandon(let transfer):
-            driver.dialect.abandon(transfer)
-            _ = endWriting(transfer)
-            files.nonces[transfer] = nil
+        case .install(let transfer): install(transfer)
+        case .abandon(let transfer): abandon(transfer)
         case .tell(let waiter, let error): driver.tell(driver.links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
         case .serve(let request): driver.serving.serve(request)
         case .refuse(let request): driver.dialect.refuse(request.handle, .tooManyQueued(driver.limits.queuedRequests))
         }
+    }
+
+    private func look(_ transfer: BlobTransfer) {
+        work { [arrived = received.arrived] in $0.contains(transfer.digest, arrived: arrived) } then: {
+            $0.blobs.settleUnnamed(transfer.digest)
+            $0.tell(blobs: .looked(transfer, isHere: $1))
+        } failed: { $0.blobs.failTransfer(transfer, $1) }
+    }
+
+    private func askProof(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID) {
+        let nonce = driver.environment.random.bytes(20)
+        files.nonces[transfer] = nonce
+        driver.dialect.requestProof(transfer, slot, for: document, nonce: nonce)
+    }
+
+    private func checkProof(_ transfer: BlobTransfer, _ proof: BlobDigest) {
+        guard let nonce = files.nonces.removeValue(forKey: transfer) else { return }
+        let failed: @Sendable (SessionDriver, any Error) -> Void = { driver, error in
+            driver.log(error)
+            driver.tell(blobs: .proofChecked(transfer, .unknown))
+        }
+        work { try PendingProof(transfer.digest, nonce: nonce, $0) } then: { driver, pending in
+            driver.proofs.advance(pending) { $0.tell(blobs: .proofChecked(transfer, $1 == proof ? .right : .wrong)) } failed: { failed($0, $1) }
+        } failed: { failed($0, $1) }
+    }
+
+    private func begin(_ transfer: BlobTransfer, resumes: Bool) {
+        files.nonces[transfer] = nil
+        let (owner, length) = (resumes ? driver.role.blobOwner : nil, machine.size(of: transfer))
+        work { blobs -> (BlobWriter, UInt64) in
+            if let owner, let writer = try blobs.resumedWriter(transfer.digest, of: owner, length: length) { return (writer, writer.size) }
+            return (try blobs.writer(length: length), 0)
+        } then: { driver, opened in
+            driver.blobs.files.written[transfer] = BlobFiles.Written(writer: opened.0, offset: opened.1)
+            driver.tell(blobs: .writerOpened(transfer, offset: opened.1))
+        } failed: { $0.blobs.failTransfer(transfer, $1) }
+    }
+
+    private func request(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool, offset: UInt64) {
+        var underWay = BlobUnderWay(.pull, document, transfer.digest.text, size: machine.size(of: transfer))
+        underWay.bytes = offset
+        files.written[transfer]?.ticket = driver.counters.blobs.begin(underWay)
+        driver.dialect.requestBlob(transfer, slot, for: document, compresses: compresses, offset: offset)
+    }
+
+    private func write(_ transfer: BlobTransfer, _ bytes: ByteBuffer) {
+        files.written[transfer]?.waiting.append(bytes)
+        driver.counters.moved(files.written[transfer]?.ticket, by: bytes.readableBytes)
+        writeNext(transfer)
+    }
+
+    private func install(_ transfer: BlobTransfer) {
+        driver.dialect.forget(transfer)
+        guard let written = endWriting(transfer) else { return }
+        work { [arrived = received.arrived] _ in try written.writer.finish(expecting: transfer.digest, arrived: arrived) } then: { driver, _ in
+            driver.blobs.settleUnnamed(transfer.digest)
+            driver.tell(blobs: .installed(transfer))
+        } failed: { driver, error in
+            // The data from the earlier connection may be the wrong part; this peer's document must not be given up for that.
+            if written.offset > 0, case StoreError.blobDigestMismatch? = error as? StoreError { return driver.tell(blobs: .assembledWrongly(transfer)) }
+            driver.blobs.failTransfer(transfer, error)
+        }
+    }
+
+    private func abandon(_ transfer: BlobTransfer) {
+        driver.dialect.abandon(transfer)
+        _ = endWriting(transfer)
+        files.nonces[transfer] = nil
     }
 
     private func endWriting(_ transfer: BlobTransfer) -> BlobFiles.Written? {
@@ -164,16 +190,12 @@ final class BlobDriver {
             return driver.read { try source.knownBlobs($0, id, wanted, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: .some($1))) }
         }
         driver.service.view(link) { driver, view in
-            driver.ask { () async -> Result<Set<BlobDigest>, any Error> in
-                do { return .success(try await view.blobs(of: id, limit: limit)) } catch { return .failure(error) }
-            } then: { driver, result in
-                switch result {
-                case .success(let known): driver.tell(blobs: .needed(waiter, id, blobs, known: .some(known)))
+            driver.attempt { try await view.blobs(of: id, limit: limit) } then: {
+                $0.tell(blobs: .needed(waiter, id, blobs, known: .some($1)))
+            } failed: { driver, error in
+                guard let damage = error as? StoreError, damage.concernsOneDocument else { return driver.fail(error) }
                 // The stored document cannot be read, and the new revision may repair it: the peer has to show all blobs.
-                case .failure(let error as StoreError) where error.concernsOneDocument:
-                    driver.tell(blobs: .needed(waiter, id, blobs, known: .some([])))
-                case .failure(let error): driver.fail(error)
-                }
+                driver.tell(blobs: .needed(waiter, id, blobs, known: .some([])))
             }
         } failed: { $0.fail($1) }
     }
