@@ -3,6 +3,79 @@ import DocumentStore
 import Encodings
 import Interfaces
 
+/// Removals that are applied together, and the steps of that which run in the store and on the pool.
+private struct RemovalBatch: Sendable {
+    /// What is here of a document that the peer took away.
+    struct Found: Sendable {
+        /// What the pull filter is shown; nil if the document does not exist here.
+        var document: PolicyDocument?
+        /// It has an edit that the peer has not received.
+        var isEdited: Bool
+    }
+
+    let removals: [Removal]
+    let slot: Int
+    let collection: Collection
+    let remote: RemoteID
+    let filter: (any DocumentFilter)?
+    let context: PolicyContext
+    /// What need not stay is purged.
+    let purges: Bool
+    /// Edits are pushed to the peer.
+    let pushes: Bool
+
+    /// - Parameter acknowledged: what the peer has acknowledged of each document; the store may not have recorded it yet.
+    func find(_ acknowledged: [Version?], _ transaction: ReadTransaction) throws -> [Found] {
+        try zip(removals, acknowledged).map { removal, acknowledged -> Found in
+            guard let found = try transaction.row(collection, removal.id, remote: remote) else { return Found(document: nil, isEdited: false) }
+            let taken = try acknowledged.flatMap { try transaction.revision(named: $0, collection, removal.id) } ?? found.remoteRevision
+            return Found(
+                document: PolicyDocument(id: removal.id, revision: found.revision, isDeleted: false, body: Array("{}".utf8), accessRemoved: true),
+                isEdited: pushes && !found.isDeleted && taken != found.revision)
+        }
+    }
+
+    /// Asks the pull filter, if anything may be purged.
+    func outcomes(_ found: [Found]) async -> [RemovalOutcome] {
+        let here = found.compactMap(\.document)
+        let asked = purges && !here.isEmpty ? filter : nil
+        var verdicts = (await asked?.verdicts(here, context) ?? here.map { _ in .pass }).makeIterator()
+        return zip(removals, found).map { removal, found -> RemovalOutcome in
+            guard found.document != nil, let verdict = verdicts.next() else { return RemovalOutcome(removal: removal, end: .absent) }
+            guard purges else { return RemovalOutcome(removal: removal, end: .kept) }
+            switch verdict {
+            case .pass where found.isEdited, .replace where found.isEdited: return RemovalOutcome(removal: removal, end: .edited)
+            case .pass, .replace: return RemovalOutcome(removal: removal, end: .purged)
+            case .reject: return RemovalOutcome(removal: removal, end: .rejected(by: filter?.pluginName ?? ""))
+            case .failed(let failure): return RemovalOutcome(removal: removal, end: .failed(failure))
+            }
+        }
+    }
+
+    /// Purges what need not stay, and lists what stays.
+    ///
+    /// - Parameter revisions: the revision about which the filter was asked, for each document that is here.
+    func carryOut(
+        _ taken: [RemovalOutcome], _ revisions: [RevisionID?], _ transaction: WriteTransaction
+    ) throws -> (ends: [RemovalOutcome], orphans: Int) {
+        var (ends, orphans) = ([RemovalOutcome](), [Exclusion]())
+        for (var each, var revision) in zip(taken, revisions) {
+            if pushes, case .purged = each.end, let now = try transaction.row(collection, each.removal.id), now.revision != revision, !now.isDeleted {
+                // Edited while the filter was deciding.
+                (each.end, revision) = (.edited, now.revision)
+            }
+            ends.append(each)
+            // Before the purge, which would lose track of a waiting revision. A revision that was never stored must not be stored later either.
+            if purges { try HeldRevisions.forget(each.removal.id, remote, collection, transaction) }
+            if case .purged = each.end { _ = try transaction.purge(collection, each.removal.id) }
+            // If it was an orphan before, it keeps its original time.
+            if let orphan = each.orphan(remote, revision, filter: filter) { orphans.append(orphan) }
+        }
+        try transaction.exclude(collection, orphans)
+        return (ends, orphans.count)
+    }
+}
+
 /// Documents to which the peer revoked our access: they are purged here if the replicator purges automatically. The pull filter may keep them;
 /// without its verdict a document stays, as does an edit that the peer has not received (if one was in flight, its answer has been awaited).
 /// Documents that stay are listed as orphaned until the peer grants access again.
@@ -14,70 +87,31 @@ struct AccessRemovals {
         guard case .active(let active) = driver.role, let remote = link.remote else {
             return driver.tell(link, pull: .removalsApplied(removals.map { RemovalOutcome(removal: $0, end: .kept) }))
         }
-        let (slot, collection, filter) = (link.slot, link.collection, link.pullFilter)
-        // As in Couchbase Lite, a replicator of chosen documents does not purge.
-        let purges = active.replicator.autoPurge && link.pull.settings.documentIDs == nil
-        let context = driver.policyContext(collection.name, .pull)
-        // The store may not have recorded yet what the peer acknowledged.
+        let batch = RemovalBatch(
+            removals: removals, slot: link.slot, collection: link.collection, remote: remote, filter: link.pullFilter,
+            context: driver.policyContext(link.collection.name, .pull),
+            // As in Couchbase Lite, a replicator of chosen documents does not purge.
+            purges: active.replicator.autoPurge && link.pull.settings.documentIDs == nil,
+            pushes: active.replicator.type.pushes)
         let acknowledged = removals.map { link.push?.acknowledged.version(of: $0.id) }
-        let pushes = active.replicator.type.pushes
-        driver.read { transaction in
-            try zip(removals, acknowledged).map { removal, acknowledged -> (document: PolicyDocument?, isEdited: Bool) in
-                guard let found = try transaction.row(collection, removal.id, remote: remote) else { return (nil, false) }
-                let taken = try acknowledged.flatMap { try transaction.revision(named: $0, collection, removal.id) } ?? found.remoteRevision
-                return (
-                    PolicyDocument(id: removal.id, revision: found.revision, isDeleted: false, body: Array("{}".utf8), accessRemoved: true),
-                    pushes && !found.isDeleted && taken != found.revision
-                )
+        driver.read { try batch.find(acknowledged, $0) } then: { $0.removals.judge($1, batch) }
+    }
+
+    private func judge(_ found: [RemovalBatch.Found], _ batch: RemovalBatch) {
+        driver.ask { await batch.outcomes(found) } then: { $0.removals.carryOut($1, found.map { $0.document?.revision }, batch) }
+    }
+
+    private func carryOut(_ taken: [RemovalOutcome], _ revisions: [RevisionID?], _ batch: RemovalBatch) {
+        driver.write { try batch.carryOut(taken, revisions, $0) } then: { driver, done in
+            let link = driver.links[batch.slot]
+            if done.orphans > 0 { link.mayHaveOrphans = true }
+            driver.removals.logRemoved(done.ends, orphans: done.orphans, batch.collection.name)
+            // Before the machine hears of these, so that the session does not count as done in between.
+            if link.pull.removals.isEmpty, link.pull.removalsUnderWay == done.ends.count, let after = link.orphansReviewed {
+                link.orphansReviewed = nil
+                driver.removals.reviewOrphans(link, after: after)
             }
-        } then: { driver, found in
-            let (documents, edited) = (found.map(\.document), found.map(\.isEdited))
-            driver.ask { () async -> [RemovalOutcome] in
-                let here = documents.compactMap { $0 }
-                let asked = purges && !here.isEmpty ? filter : nil
-                var verdicts = (await asked?.verdicts(here, context) ?? here.map { _ in .pass }).makeIterator()
-                return zip(zip(removals, documents), edited).map { each, isEdited in
-                    let (removal, document) = each
-                    guard document != nil, let verdict = verdicts.next() else { return RemovalOutcome(removal: removal, end: .absent) }
-                    guard purges else { return RemovalOutcome(removal: removal, end: .kept) }
-                    switch verdict {
-                    case .pass where isEdited, .replace where isEdited: return RemovalOutcome(removal: removal, end: .edited)
-                    case .pass, .replace: return RemovalOutcome(removal: removal, end: .purged)
-                    case .reject: return RemovalOutcome(removal: removal, end: .rejected(by: filter?.pluginName ?? ""))
-                    case .failed(let failure): return RemovalOutcome(removal: removal, end: .failed(failure))
-                    }
-                }
-            } then: { driver, taken in
-                let revisions = documents.map { $0?.revision }
-                driver.write { transaction in
-                    var (ends, orphans) = ([RemovalOutcome](), [Exclusion]())
-                    for (var each, var revision) in zip(taken, revisions) {
-                        if pushes, case .purged = each.end, let now = try transaction.row(collection, each.removal.id), now.revision != revision, !now.isDeleted {
-                            // Edited while the filter was deciding.
-                            (each.end, revision) = (.edited, now.revision)
-                        }
-                        ends.append(each)
-                        // Before the purge, which would lose track of a waiting revision. A revision that was never stored must not be stored later
-                        // either.
-                        if purges { try HeldRevisions.forget(each.removal.id, remote, collection, transaction) }
-                        if case .purged = each.end { _ = try transaction.purge(collection, each.removal.id) }
-                        // If it was an orphan before, it keeps its original time.
-                        if let orphan = each.orphan(remote, revision, filter: filter) { orphans.append(orphan) }
-                    }
-                    try transaction.exclude(collection, orphans)
-                    return (ends, orphans.count)
-                } then: { (driver, done: (ends: [RemovalOutcome], orphans: Int)) in
-                    let link = driver.links[slot]
-                    if done.orphans > 0 { link.mayHaveOrphans = true }
-                    driver.removals.logRemoved(done.ends, orphans: done.orphans, collection.name)
-                    // Before the machine hears of these, so that the session does not count as done in between.
-                    if link.pull.removals.isEmpty, link.pull.removalsUnderWay == done.ends.count, let after = link.orphansReviewed {
-                        link.orphansReviewed = nil
-                        driver.removals.reviewOrphans(link, after: after)
-                    }
-                    driver.tell(link, pull: .removalsApplied(done.ends))
-                }
-            }
+            driver.tell(link, pull: .removalsApplied(done.ends))
         }
     }
 
