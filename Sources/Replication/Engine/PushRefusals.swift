@@ -38,12 +38,26 @@ extension PushMachine {
             if document.isEndOfBranch { return ledger.readAgainForRest(id, peerVersion: document.version) }
             ledger.finish(id)
         } else if error.isConflict {
+            if case .sent = phase, compareTombstones(document, &actions) { return }
             lose(document, to: nil, &actions)
         } else if error.isForbidden, !document.wasForbidden {
             ledger.readAgainForRest(id, wasForbidden: true)
         } else {
             fail(document, error, isFinal: !error.isTransient, &actions)
         }
+    }
+
+    /// The peer took the proposal, which names what it has, but not our tombstone, which does not descend from that. If what it has is a tombstone as well,
+    /// it makes no difference which of the two a peer keeps, and the pull does not bring another revision.
+    private mutating func compareTombstones(_ document: OutgoingDocument, _ actions: inout [PushAction]) -> Bool {
+        guard document.isDeleted, let theirs = document.peerVersion, !document.history.contains(theirs),
+            document.offersBefore + 1 < settings.limits.offersPerDocument
+        else { return false }
+        var document = document
+        document.offersBefore += 1
+        ledger.move(document.id, to: .comparing(document))
+        actions.append(.compare([(document, theirs)]))
+        return true
     }
 
     /// The document was not sent, for a reason that lies here.
