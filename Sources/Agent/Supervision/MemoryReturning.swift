@@ -7,22 +7,17 @@ struct MemoryReturning: Service {
 
     /// Seconds between checks.
     private static let interval = 1
-    /// Present memory use counts as the use at rest only after this many checks with next to nothing held: before that,
-    /// recently held memory may not have been returned yet.
-    private static let checksAtRest = 5
-
     func run() async throws {
         await cancelWhenGracefulShutdown {
             let memory = agent.memory
             var peak = MemoryPeak(limit: memory.limit)
+            var rest = MemoryRest(limit: memory.limit)
             memory.noteRest()
-            var quiet = 0
             while !Task.isCancelled {
                 try? await agent.environment.time.sleep(seconds: Self.interval)
                 let highest = memory.takeHighest()
                 if peak.isOver(highest: highest, used: memory.used, uncounted: memory.uncounted) { System.returnFreeMemory() }
-                quiet = highest <= memory.limit / 16 ? quiet + 1 : 0
-                if quiet >= Self.checksAtRest { memory.noteRest() }
+                if rest.isAtRest(highest: highest, used: memory.used, uncounted: memory.uncounted) { memory.noteRest() }
             }
         }
     }

@@ -139,6 +139,7 @@ struct RestoreCommand: AsyncParsableCommand {
                 if access(target, F_OK) == 0 { kept = DatabaseFolders.asideName(target) }
             }
             _ = try BackupRestoring.restore(folder, to: target, name: name, keeping: kept, withoutDamagedBlobs: withoutDamagedBlobs)
+            for made in [target, "\(target).known"] { try Ownership.give(made, toOwnerOf: data) }
             damaged.tell()
             if json { return Output.json(DatabaseCare.report(facts)) }
             Output.line("restored \(Plural.count(facts.documents, "document")) and \(Plural.count(facts.blobs, "blob")), \(StatusText.bytes(DatabaseCare.report(facts)["bytes"])), to \(target)")

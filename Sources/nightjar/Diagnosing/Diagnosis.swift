@@ -137,6 +137,12 @@ struct Diagnosis: Sendable {
                 report = DatabaseCare.report(try await database.integrity())
             }
             return [Self.judge(report, name)] + tombstones + quotas + clocks + Self.restoring(name, settings)
+        } catch let error as AgentError where agent != nil && error.kind == .notFound {
+            return [
+                Finding(
+                    "store", .warning, "the agent that runs has no database \(name): it runs with another configuration than this one",
+                    mend: settings.file == nil ? "name the agent's configuration with --config" : "nightjar reload, or name the agent's own configuration with --config")
+            ]
         } catch {
             let isFull = (error as? StoreError)?.isOutOfSpaceToOpen == true
             return [
