@@ -58,6 +58,23 @@ struct CareCommandTests {
         }
     }
 
+    @Test("what root restores belongs to the owner of the data folder", .enabled(if: geteuid() == 0, "only root can be somebody else"))
+    func restoredByRoot() async throws {
+        let documents = try await Documents.at(.folder)
+        let folder = documents.folder
+        try folder.write("blob.bin", "the bytes of a blob")
+        #expect(try await documents.run("blob", "put", "main", "blob.bin").status == 0)
+        #expect(try await documents.run("doc", "put", "main", "a", "{}").status == 0)
+        #expect(try await documents.run("backup", "main", "copy").status == 0)
+        let user: uid_t = 65_534
+        #expect(chown(folder.path("data"), user, user) == 0)
+        #expect(try await documents.run("restore", "copy", "--as", "second").status == 0)
+        for made in ["", "/db.sqlite3", "/blobs", ".known"] {
+            var facts = stat()
+            #expect(lstat(folder.path("data/second.nightjar\(made)"), &facts) == 0 && facts.st_uid == user && facts.st_gid == user, "\(made): \(facts.st_uid)")
+        }
+    }
+
     @Test("an interrupted restore is reported, no new database is made in its place, and the same command completes it", arguments: [true, false])
     func cutShort(_ wasMovedAway: Bool) async throws {
         let documents = try await Documents.at(.folder)
