@@ -128,7 +128,7 @@ package actor Agent {
         shared = Mutex(Shared(settings: settings))
         openBlobs = OpenBlobs(DescriptorBudget(limit: descriptorLimit, settings: settings).blobs)
         announcer = ServiceAnnouncer(group: group, environment: environment, logger: logs.logger(.listener))
-        memory = MemoryBudget(limit: settings.limits.memory, time: environment.time, processMemory: { System.memory.allocated })
+        memory = MemoryBudget(limit: settings.limits.memory, time: environment.time, processMemory: { System.memoryForPeers })
         log = logs.logger(.database)
     }
 

@@ -1,4 +1,5 @@
 import Encodings
+import Synchronization
 
 /// Password hashes in text form: `$scrypt$ln=15,r=8,p=1$<base64 salt>$<base64 key>`.
 public enum PasswordHash {
@@ -25,6 +26,11 @@ public enum PasswordHash {
     /// Checks the text of a hash without deriving a key, for configuration checks. Throws like `verify`.
     public static func validate(_ hash: String) throws(DigestError) { _ = try parse(hash) }
 
+    private static let inUse = Atomic<Int>(0)
+
+    /// Memory that the computation of hashes takes at this moment, in bytes. It is allocated for each, and returned to the system at its end.
+    public static var memoryInUse: Int { inUse.load(ordering: .relaxed) }
+
     private struct Parts {
         var logN: UInt32
         var r: UInt32
@@ -38,6 +44,10 @@ public enum PasswordHash {
         guard secret.count <= DigestLimits.passwordBytes else {
             throw .passwordTooLong(bytes: secret.count, limit: DigestLimits.passwordBytes)
         }
+        // RFC 7914: n blocks of 128 * r bytes.
+        let memory = (128 * Int(parts.r)) << Int(parts.logN)
+        inUse.add(memory, ordering: .relaxed)
+        defer { inUse.subtract(memory, ordering: .relaxed) }
         return try scrypt(password: secret, salt: parts.salt, n: 1 << UInt64(parts.logN), r: parts.r, p: parts.p, length: length)
     }
 

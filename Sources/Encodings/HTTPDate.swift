@@ -14,7 +14,9 @@ package enum HTTPDate {
         let (dayWord, monthWord, yearWord, clockWord) = isAsctime ? (words[2], words[1], words[4], words[3]) : (words[1], words[2], words[3], words[4])
         guard let day = Int32(dayWord), let month = months.firstIndex(of: monthWord.lowercased()), var year = Int32(yearWord) else { return nil }
         let clock = clockWord.split(separator: ":").compactMap { Int32($0) }
-        guard clock.count == 3, (1...31).contains(day), (0...9999).contains(year) else { return nil }
+        guard clock.count == 3, (0...23).contains(clock[0]), (0...59).contains(clock[1]), (0...60).contains(clock[2]), (1...31).contains(day),
+            (0...9999).contains(year)
+        else { return nil }
         if year < 100 { year += year < 70 ? 2000 : 1900 }
         var fields = tm()
         fields.tm_year = year - 1900
@@ -35,6 +37,7 @@ package enum RetryAfter {
     package static func seconds(_ value: String?, date: String?) -> Int? {
         guard let value else { return nil }
         if let seconds = Int(value) { return min(max(seconds, 0), longest) }
+        if !value.isEmpty, value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return longest }
         guard let end = HTTPDate.seconds(value), let start = date.flatMap(HTTPDate.seconds) else { return nil }
         return Int(min(max(end - start, 0), Int64(longest)))
     }

@@ -29,4 +29,15 @@ import Testing
         #expect(rests { _ in (50, 0, 30) } == 1 + MemoryRest.checks)
         #expect(rests { (50, 0, $0 * 10 % 40) } == nil)
     }
+
+    /// What connections leave that end at rest is returned some time later.
+    @Test func freeMemoryIsReturnedBeforeTheUseAtRestIsTaken() {
+        var rest = MemoryRest(limit: 64 << 20)
+        var returned: [Int] = []
+        for check in 1...70 {
+            _ = rest.isAtRest(highest: 0, used: 0, uncounted: check == 50 ? 10 << 20 : 0)
+            if rest.returnsFreeMemory { returned.append(check) }
+        }
+        #expect(returned == [5, 30, 50, 60])
+    }
 }

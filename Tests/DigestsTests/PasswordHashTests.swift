@@ -1,6 +1,6 @@
-import Testing
-
 import Digests
+import Dispatch
+import Testing
 
 @Suite struct PasswordHashTests {
     @Test func theRightPasswordFits() throws {
@@ -10,6 +10,18 @@ import Digests
         #expect(try !PasswordHash.verify(password: "pass word", hash: hash))
         #expect(try !PasswordHash.verify(password: "", hash: hash))
         #expect(try PasswordHash.make(password: "päss wörd") != hash, "each hash has its own salt")
+    }
+
+    /// 32 MiB with the usual parameters.
+    @Test func theMemoryOfAComputationIsKnownWhileItRuns() throws {
+        let hash = try PasswordHash.make(password: "x")
+        let group = DispatchGroup()
+        DispatchQueue.global().async(group: group) {
+            for _ in 0..<5 { _ = try? PasswordHash.verify(password: "y", hash: hash) }
+        }
+        var seen = 0
+        while group.wait(timeout: .now()) == .timedOut { seen = max(seen, PasswordHash.memoryInUse) }
+        #expect(seen > 0 && seen % (32 << 20) == 0)
     }
 
     @Test func aPasswordBeyondTheLimitIsNeverHashed() throws {

@@ -2,6 +2,8 @@
 struct MemoryRest {
     /// Number of checks in a row: before that, recently held memory may not have been returned yet.
     static let checks = 5
+    /// Number of checks at rest after which free memory is returned again: connections that end then leave some.
+    private static let checksBetweenReturns = 30
 
     /// The limit of the ``MemoryBudget``.
     let limit: Int
@@ -23,4 +25,7 @@ struct MemoryRest {
         quiet = highest <= little || isStable ? quiet + 1 : 0
         return quiet >= Self.checks
     }
+
+    /// Whether free memory has to be returned before the present use counts as the use at rest.
+    var returnsFreeMemory: Bool { quiet == Self.checks || quiet % Self.checksBetweenReturns == 0 || uncounted > limit / 16 }
 }

@@ -7,6 +7,7 @@ struct MemoryReturning: Service {
 
     /// Seconds between checks.
     private static let interval = 1
+
     func run() async throws {
         await cancelWhenGracefulShutdown {
             let memory = agent.memory
@@ -17,7 +18,11 @@ struct MemoryReturning: Service {
                 try? await agent.environment.time.sleep(seconds: Self.interval)
                 let highest = memory.takeHighest()
                 if peak.isOver(highest: highest, used: memory.used, uncounted: memory.uncounted) { System.returnFreeMemory() }
-                if rest.isAtRest(highest: highest, used: memory.used, uncounted: memory.uncounted) { memory.noteRest() }
+                if rest.isAtRest(highest: highest, used: memory.used, uncounted: memory.uncounted) {
+                    // What was in use until now, such as the state of connections, is not to become part of the use at rest.
+                    if rest.returnsFreeMemory { System.returnFreeMemory() }
+                    memory.noteRest()
+                }
             }
         }
     }

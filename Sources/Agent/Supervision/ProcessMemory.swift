@@ -1,5 +1,6 @@
 import CLoader
 import CMalloc
+import Digests
 import Glibc
 
 /// The memory of this process: how much there is, and what can be returned to the system.
@@ -24,6 +25,10 @@ extension System {
         guard count == 3 else { return Memory(resident: 0, allocated: 0) }
         return Memory(resident: resident * pageSize, allocated: (resident - ofFiles) * pageSize)
     }
+
+    /// What the process has allocated, without what the check of a password takes for a moment (one at a time: `logins_at_once`): otherwise a stranger's
+    /// wrong logins would have the connections of others end.
+    static var memoryForPeers: Int { max(0, memory.allocated - PasswordHash.memoryInUse) }
 
     private static var pageSize: Int { Int(sysconf(Int32(_SC_PAGESIZE))) }
 
