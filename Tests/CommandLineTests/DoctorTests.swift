@@ -304,6 +304,19 @@ struct DoctorTests {
         return names
     }
 
+    @Test("an agent that runs with another configuration is no damaged database")
+    func otherConfiguration() async throws {
+        let folder = try TemporaryFolder()
+        let agent = try await AgentProcess.start("data: data\ndatabases: { plant: {} }\nlisteners: []\n", in: folder)
+        // Without --config: the built-in default has the database main.
+        let outcome = try await NightjarExecutable.run("doctor", "--data", "data", "--json", "--offline", folder: folder.path)
+        let findings = try Self.findings(outcome)
+        #expect(Self.has(findings, "store", "warning", "the agent that runs has no database main"), "\(outcome)")
+        #expect(!findings.contains { $0["area"] == "store" && $0["verdict"] == "wrong" } && outcome.status == 0, "\(outcome)")
+        #expect(outcome.output.contains("--config") && !outcome.output.contains("database_unreadable"), "\(outcome)")
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("many tombstones that nothing purges are reported, unless tombstone_age is set", arguments: Place.allCases)
     func tombstones(_ place: Place) async throws {
         for age in ["", "tombstone_age: 31536000, "] {

@@ -193,8 +193,8 @@ extension BLIPDialect {
 }
 
 extension MessageError {
-    /// The document cannot be obtained at the moment, which does not mean that it is gone: what is transient over HTTP, and any other failure of the peer.
-    /// 501 is different: neither side can change what it supports.
+    /// The document cannot be obtained at the moment, which does not mean that it is gone: what is transient in any other answer, and every failure of the
+    /// peer. 501 is different: neither side can change what it supports.
     fileprivate var isTransientCode: Bool { replicationError.isTransient || code >= 500 && code != 501 }
 
     fileprivate var replicationError: ReplicationError { ReplicationError(self) }

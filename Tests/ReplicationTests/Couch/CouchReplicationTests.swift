@@ -193,8 +193,8 @@ struct CouchReplicationTests {
         }
     }
 
-    @Test("429 with Retry-After is obeyed, and a connection that breaks in the middle loses nothing")
-    func busyAndCut() async throws {
+    @Test("429 with Retry-After, in seconds or as a date, is obeyed, and a connection that breaks in the middle loses nothing", arguments: [false, true])
+    func busyAndCut(_ isDate: Bool) async throws {
         let a = try TestDatabase()
         try await a.fill(0..<300)
         try await CouchServer.with { server, target in
@@ -207,7 +207,10 @@ struct CouchReplicationTests {
                 }
                 switch (request.path, number) {
                 case ("/db/_bulk_docs", 1), ("/db/_changes", 1):
-                    return .error(status: 429, error: "too_many_requests", reason: "slow down", headers: ["Retry-After": "3"])
+                    return .error(
+                        status: 429, error: "too_many_requests", reason: "slow down",
+                        headers: isDate
+                            ? ["Retry-After": "Sun, 06 Nov 1994 08:49:40 GMT", "Date": "Sun, 06 Nov 1994 08:49:37 GMT"] : ["Retry-After": "3"])
                 case ("/db/_bulk_get", 2):
                     return .stream(length: 10_000) { writer in
                         try await writer.write(ByteBuffer(string: "{\"results\":["))
