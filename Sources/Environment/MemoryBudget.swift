@@ -101,6 +101,10 @@ public final class MemoryBudget: Sendable {
         /// The part that peers decide how long to keep.
         var lent = 0
         var waiters: [Waiter] = []
+        /// Memory of answers to our own requests.
+        var claims = Claims()
+        /// Number of feeds that are read.
+        var feeds = 0
         /// The memory the process actually uses, compared with what is counted.
         var observation = Observation()
     }

@@ -148,16 +148,23 @@ extension MemoryBudget {
         use(bytes, &state)
     }
 
-    private func use(_ bytes: Int, _ state: inout State) {
+    func use(_ bytes: Int, _ state: inout State) {
         state.used += bytes
         state.highest = max(state.highest, state.used)
     }
 
     fileprivate func relinquish(_ bytes: Int, isLent: Bool) {
         guard bytes > 0 else { return }
-        let (answers, calls) = state.withLock { state -> ([(Waiter, Bool)], [Call]) in
+        release { state in
             if isLent { state.lent -= bytes } else { state.reserved -= bytes }
-            state.used -= bytes
+            return bytes
+        }
+    }
+
+    /// Releases what `change` returns, and lets those continue that wait for it.
+    func release(_ change: (inout State) -> Int) {
+        let (answers, calls) = state.withLock { state -> ([(Waiter, Bool)], [Call]) in
+            state.used -= change(&state)
             var answers: [(Waiter, Bool)] = []
             while let first = state.waiters.first, fits(first.bytes, state) || state.reserved == 0 {
                 let isGranted = fits(first.bytes, state)

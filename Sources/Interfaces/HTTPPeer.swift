@@ -1,3 +1,4 @@
+import Environment
 import NIOCore
 
 /// A remote database reached by HTTP requests instead of messages. As a ``MessageTransport`` it only has an execution context and an end; it neither
@@ -57,6 +58,8 @@ public struct PeerRequest: Sendable {
     public var maximumAnswer = 64 << 20
     /// Called with the number of body bytes sent or received.
     public var moved: (@Sendable (Int) -> Void)?
+    /// Called before a successful answer is collected up to this many bytes. The peer is not read while it waits; an error aborts the request.
+    public var collecting: (@Sendable (Int) async throws -> Void)?
 
     public init(_ method: String, _ path: String) {
         self.method = method
@@ -71,6 +74,10 @@ public struct PeerAnswer: Sendable {
     public var body: ByteBuffer
     /// The body exceeds the limit; the answer contains only its beginning.
     public var isTooLarge: Bool
+    /// The memory claimed for it.
+    package var claim: MemoryBudget.Claim?
+    /// Bytes that were received, if fewer were kept.
+    package var receivedBytes: Int?
     /// Memory of a body of this size when parsed into values, if it was computed: for a large body that takes a pass over all of it.
     package var counted: (text: Int, values: Int)?
 

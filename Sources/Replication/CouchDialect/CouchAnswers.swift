@@ -46,7 +46,7 @@ extension PeerAnswer {
     /// What is wrong with a well-formed document that readers would interpret differently or not at all: not an error of the answer, nor of any other
     /// document.
     var flaw: JSONError? {
-        do throws(JSONError) { _ = try JSONValue(parsing: [UInt8](body.readableBytesView)) } catch {
+        do throws(JSONError) { _ = try body.withUnsafeReadableBytes { bytes throws(JSONError) in try JSONValue(parsing: bytes) } } catch {
             switch error.kind {
             case .duplicateKey, .tooDeep, .notFinite, .emptyKey, .nulInKey, .tooManyKeys, .loneSurrogate: return error
             default: return nil
@@ -59,14 +59,14 @@ extension PeerAnswer {
         guard !isTooLarge else {
             throw ReplicationError(
                 domain: .http, code: 502,
-                message: "\(what.prefix(200)): the answer has more than \(body.readableBytes) bytes, more than it can have; does CouchDB answer there?")
+                message: "\(what.prefix(200)): the answer has more than \(receivedBytes ?? body.readableBytes) bytes, more than it can have; does CouchDB answer there?")
         }
         guard !hasTooManyValues else {
             throw ReplicationError(
                 domain: .http, code: 502,
                 message: "\(what.prefix(200)): the values of the answer would take more than \(CouchBounds.treeBytes) bytes of memory (couch_tree_bytes)")
         }
-        do { return try JSONValue(parsing: [UInt8](body.readableBytesView)) } catch {
+        do { return try body.withUnsafeReadableBytes { bytes throws(JSONError) in try JSONValue(parsing: bytes) } } catch {
             throw ReplicationError(domain: .http, code: 502, message: "\(what): the answer is not JSON (\(error)); does CouchDB answer there?")
         }
     }

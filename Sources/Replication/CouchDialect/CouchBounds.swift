@@ -23,6 +23,8 @@ enum CouchBounds {
     static let attempts = 5
     /// `couch_pause`: the longest wait before the next attempt, in seconds; a peer that asks for more ends the connection.
     static let longestPauseSeconds = 60
+    /// `couch_idle_pause`: seconds before a feed is asked again that has not moved; doubles each time, up to `couch_pause`.
+    static let idlePauseSeconds = 1
 
     // MARK: Answers
 
@@ -38,9 +40,6 @@ enum CouchBounds {
     static let treeBytes = 256 << 20
     /// Bytes at the start of an answer that are read for what it begins with: the reason of a failure, or the document that it is about.
     static let beginningBytes = 4_096
-    /// How often it is checked whether there is memory for an answer, and nanoseconds between two checks.
-    static let memoryChecks = 40
-    static let memoryCheckNanoseconds: UInt64 = 50_000_000
 
     /// Bytes of an answer about this many documents.
     static func answerBytes(rows count: Int) -> Int { min(smallAnswerBytes + count * rowBytes, answerBytes) }
@@ -51,6 +50,8 @@ enum CouchBounds {
     static let branched = 10_000
     /// `couch_branched_leaves`: approximate number of leaves remembered of such documents.
     static let branchedLeaves = 100_000
+    /// Memory of one of them, in bytes: its entries in a table and a set, whose capacity doubles, and its name.
+    static let leafBytes = 320
     /// `couch_leaves`: leaves of one document at the peer; a document with more is not accepted. CouchDB has no limit, and a document that has
     /// been in conflict for long has thousands, of which a store here keeps `StoreLimits.maxBranches` in any case.
     static let leaves = 1_000

@@ -11,7 +11,7 @@ extension CouchDialect {
     func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome]) {
         state.withLock { state in
             // For conflicts left over from an earlier connection, the peer's rows were seen then.
-            for outcome in outcomes where state.branches[outcome.id] != nil || state.canRememberMore {
+            for outcome in outcomes where state.branches[outcome.id] != nil || state.canRememberMore(feedMemory.share) {
                 for revision in outcome.branches where state.branches[outcome.id]?.leaves[revision] == nil {
                     state.branches[outcome.id, default: Branches()].leaves[revision] = .here
                 }
@@ -116,8 +116,8 @@ extension CouchDialect {
         }
         // The answer may contain each of the names, and also every other leaf that exists there.
         let most = CouchBounds.answerBytes(rows: decisions.count + decisions.reduce(CouchBounds.leaves) { $0 + $1.dropped.count } / 100)
-        let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: most))
-        if exceedsBounds(came, isOne: decisions.count == 1) {
+        var came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: most))
+        if exceedsBounds(&came, isOne: decisions.count == 1) {
             // Too many leaves to process.
             guard decisions.count > 1 else { return [] }
             let half = decisions.count / 2
@@ -157,10 +157,11 @@ extension CouchDialect {
         let (id, winner, dropped) = (decision.id, decision.winner, decision.dropped)
         let open = PercentEncoding.encode(JSONValue.array((dropped + [winner.revision]).map { .string($0.text) }).text)
         let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
-        let answer = try await ask(PeerRequest("GET", path, json: nil))
+        var answer = try await ask(PeerRequest("GET", path, json: nil))
+        defer { withExtendedLifetime(answer) {} }
         if answer.status == 404 { return false }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-        if exceedsBounds(answer, isOne: dropped.count == 1) {
+        if exceedsBounds(&answer, isOne: dropped.count == 1) {
             guard dropped.count > 1 else { return true }
             var half = decision
             for part in [dropped[(dropped.count / 2)...], dropped[..<(dropped.count / 2)]] {

@@ -56,7 +56,11 @@ final class CouchDialect: RequestingDialect, Sendable {
         /// being processed.
         var held: [HeldFetch] = []
         var attachmentFetches = 0
-        var atHand = AnswersInProgress()
+        /// How many revisions are requested together: fewer while answers are too large.
+        var fetchSize = CouchBounds.fetch
+        /// Memory of rows that wait to be passed to the engine, and of those that it is processing, in bytes.
+        var entryBytes = 0
+        var listBytes = 0
         /// The peer does not support `_bulk_get`.
         var lacksBulkGet = false
         /// Documents with several leaves at the peer: the losers have to be ended.
@@ -69,8 +73,15 @@ final class CouchDialect: RequestingDialect, Sendable {
         /// Attachments received, by the peer's name for them.
         var attachments: [AttachmentName: BlobReference] = [:]
 
+        /// Memory of what is remembered about leaves, in bytes.
+        var leafBytes: Int { leaves * CouchBounds.leafBytes }
+
         /// Whether another document's leaves can be remembered.
-        var canRememberMore: Bool { branches.count < CouchBounds.branched && leaves < CouchBounds.branchedLeaves }
+        ///
+        /// - Parameter bytes: memory that they may take.
+        func canRememberMore(_ bytes: Int) -> Bool {
+            branches.count < CouchBounds.branched && leaves < CouchBounds.branchedLeaves && leafBytes < bytes
+        }
     }
 
     let peer: any HTTPPeer
@@ -79,6 +90,8 @@ final class CouchDialect: RequestingDialect, Sendable {
     let environment: Environment
     let database: Database
     let memory: MemoryBudget
+    /// The part of it for the rows of the peer's feed.
+    let feedMemory: MemoryBudget.Feed
     let collection: CollectionName
     /// The peer's branches are pulled and decided here, so ours wait for them.
     let pulls: Bool
@@ -106,6 +119,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         (blobOwner, noteResumed) = (role.blobOwner, resumed)
         self.environment = environment
         self.memory = memory
+        feedMemory = memory.feed()
         limits = active.replicator.limits
         database = active.replicator.database
         let wanted = active.replicator.collections.first
@@ -146,7 +160,8 @@ final class CouchDialect: RequestingDialect, Sendable {
 
     var isOver: Bool { state.withLock { $0.isOver } }
     var hasPendingOutput: Bool { state.withLock { !$0.outgoing.isEmpty || $0.writes > 0 } }
-    var bufferedBytes: Int { state.withLock { $0.atHand.bytes } }
+    /// Answers themselves are claimed in the budget.
+    var bufferedBytes: Int { state.withLock { $0.entryBytes + $0.leafBytes } }
     /// Answers being processed are our own work.
     var messageBytes: Int { 0 }
 
@@ -171,17 +186,37 @@ final class CouchDialect: RequestingDialect, Sendable {
     func ask(_ request: PeerRequest) async throws -> PeerAnswer {
         var request = request
         request.patience = max(request.patience, CouchBounds.patienceMilliseconds)
+        request.maximumAnswer = min(request.maximumAnswer, mostAnswerBytes)
         var attempt = 1
         while true {
-            var answer = try await owed.during(request, environment.time) { try await peer.exchange($0) }
-            counters.exchanged(sent: request.body.length, received: answer.body.readableBytes)
-            if answer.isGood { answer.countValues() }
+            let answer = try await exchange(request)
             guard answer.status == 429 || answer.status == 503, attempt < CouchBounds.attempts else { return answer }
             let seconds = RetryAfter.seconds(answer.header("retry-after"), date: answer.header("date")) ?? 1 << attempt
             guard seconds <= CouchBounds.longestPauseSeconds else { return answer }
             attempt += 1
             try await environment.time.sleep(seconds: seconds)
         }
+    }
+
+    /// Sends a request once. The answer's memory is claimed while it arrives.
+    private func exchange(_ request: PeerRequest) async throws -> PeerAnswer {
+        var request = request
+        let claim = memory.claim()
+        request.collecting = { try await claim.grow(to: $0) }
+        var answer: PeerAnswer
+        do { answer = try await owed.during(request, environment.time) { try await peer.exchange($0) } } catch let refusal as MemoryBudget.ClaimRefusal {
+            // The path may contain parameters that are secrets.
+            throw outOfMemory(refusal, "\(request.method) \(request.path.prefix { $0 != "?" })")
+        }
+        counters.exchanged(sent: request.body.length, received: answer.body.readableBytes)
+        if answer.isTooLarge {
+            answer.keepBeginning()
+            return answer
+        }
+        claim.complete(at: answer.body.readableBytes)
+        answer.claim = claim
+        if answer.isGood { answer.countValues() }
+        return answer
     }
 
     /// Sends JSON and parses a JSON answer; throws unless the status is 2xx.

@@ -8,6 +8,8 @@ import NIOCore
 struct CouchFeedPage: Sendable {
     var rows: [RowResult<OfferedRow>]
     var since: String
+    /// Memory of the rows, in bytes.
+    var bytes: Int
 }
 
 /// Pull: turns `_changes` into change lists.
@@ -19,15 +21,21 @@ extension CouchDialect {
     /// Reads the feed to its end, and waits there for more.
     private func follow(_ subscription: PullSubscription) async throws {
         var since = subscription.since?.feedText ?? "0"
-        var (isCaughtUp, rows) = (false, CouchBounds.rows)
+        var (isCaughtUp, rows, repetitions) = (false, CouchBounds.rows, 0)
         while !isOver {
             let (page, asked) = try await page(subscription, since: since, waits: isCaughtUp, rows)
             await offer(page, since: since)
+            repetitions = page.last == since && page.count > 0 ? repetitions + 1 : 0
+            if repetitions > 0 {
+                // The same rows again, for ever: no real peer's feed ends where it begins.
+                let seconds = CouchBounds.idlePauseSeconds << min(repetitions, 6)
+                try await environment.time.sleep(seconds: min(seconds, CouchBounds.longestPauseSeconds))
+            }
             since = page.last
             // A peer that ignores long polling must not be polled without a pause.
             if isCaughtUp, page.entries.isEmpty { try await environment.time.sleep(seconds: 1) }
             let isEnd = page.count == 0 || page.pending.map { $0 == 0 } ?? (page.count < asked)
-            rows = min(asked * 2, CouchBounds.rows)
+            rows = max(1, min(asked * 2, CouchBounds.rows, fittingRows(page)))
             if isEnd, !isCaughtUp {
                 isCaughtUp = true
                 tell([.pull(slot: 0, .listArrived(IncomingList(handle: nil, content: .rows(.offered([])))))])
@@ -45,8 +53,15 @@ extension CouchDialect {
         var suspect: FeedAnswer?
         while true {
             let request = changes(subscription, since: since, waits: waits, rows)
-            let answer = try await ask(request)
-            if !exceedsBounds(answer, isOne: rows == 1) { return (try await page(answer, to: request, since: since), rows) }
+            do {
+                var answer = try await ask(request)
+                if !exceedsBounds(&answer, isOne: rows == 1) {
+                    let page = try await page(answer, to: request, since: since)
+                    if rows == 1 || page.bytes <= 2 * feedMemory.share { return (page, rows) }
+                    rows = max(1, min(rows / 2, fittingRows(page)))
+                    continue
+                }
+            } catch let error as ReplicationError where error.isShortOfMemory && rows > 1 {}
             if rows > 1 {
                 rows = max(1, rows / 4)
                 continue
@@ -54,9 +69,15 @@ extension CouchDialect {
             let short = changes(subscription, since: since, waits: waits, rows, style: "main_only")
             let winner = try await page(try await ask(short), to: short, since: since)
             // Asked twice: otherwise the oversized row may have belonged to a document that has changed in the meantime.
-            if let suspect, winner.isSame(as: suspect) { return (winner.refused(), rows) }
+            if let suspect, winner.isSame(as: suspect) { return (winner.refusing(), rows) }
             suspect = winner
         }
+    }
+
+    /// How many rows like these fit into the memory for a feed.
+    private func fittingRows(_ page: FeedAnswer) -> Int {
+        let bytes = page.bytes
+        return bytes > 0 ? Int(clamping: Double(feedMemory.share) / Double(bytes) * Double(page.entries.count)) : .max
     }
 
     private func changes(
@@ -89,33 +110,37 @@ extension CouchDialect {
         // The path may contain parameters that are secrets.
         let what = "\(request.method) _changes"
         guard answer.isGood else { throw ReplicationError(answer, to: what) }
-        return try await reading(answer, what) { try FeedAnswer($0, since: since, limits: limits) }
+        return try await reading(answer, what) { try FeedAnswer($0, since: since, limits: limits).refusing(above: memory.limit / 16) }
     }
 
     /// Passes a page to the engine, one list of rows at a time, with the rows of one document together. Waiting rows count as held memory.
     private func offer(_ page: FeedAnswer, since: String) async {
-        let bytes = page.entries.reduce(0) { $0 + $1.bytes }
-        state.withLock { $0.atHand.add(bytes) }
-        defer { relinquish(bytes) }
-        var rows: [RowResult<OfferedRow>] = []
+        let bytes = page.bytes
+        state.withLock { $0.entryBytes += bytes }
+        tell([])
+        defer { state.withLock { $0.entryBytes -= bytes } }
+        let share = feedMemory.share
+        var list = CouchFeedPage(rows: [], since: since, bytes: 0)
         for entry in page.entries {
-            if !rows.isEmpty, rows.count + entry.leaves.count > CouchBounds.rows {
-                await offer(CouchFeedPage(rows: rows, since: since))
-                rows = []
+            if !list.rows.isEmpty, list.rows.count + entry.leaves.count > CouchBounds.rows || list.bytes + entry.rowBytes > share / CouchBounds.lists {
+                await offer(list)
+                (list.rows, list.bytes) = ([], 0)
             }
-            rows += entry.rows
+            list.rows += entry.rows
+            list.bytes += entry.rowBytes
         }
-        if !rows.isEmpty { await offer(CouchFeedPage(rows: rows, since: since)) }
+        if !list.rows.isEmpty { await offer(list) }
     }
 
     /// Passes rows to the engine; returns when it has room for more.
     private func offer(_ page: CouchFeedPage) async {
-        let rows = page.rows
+        let (rows, share) = (page.rows, feedMemory.share)
         let number = state.withLock { state in
             state.lastList += 1
             state.lists[state.lastList] = page
+            state.listBytes += page.bytes
             var before: DocumentID?
-            for case .row(let row) in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.canRememberMore {
+            for case .row(let row) in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.canRememberMore(share) {
                 // Removed from the table, so that it is not copied for each leaf.
                 var known = state.branches.removeValue(forKey: row.id) ?? Branches()
                 if row.id != before { known.row = [] }
@@ -130,20 +155,28 @@ extension CouchDialect {
             return state.lastList
         }
         tell([.pull(slot: 0, .listArrived(IncomingList(handle: AnswerHandle(number: number), content: .rows(.offered(rows)))))])
-        await withCheckedContinuation { continuation in
-            let goesOn = state.withLock { state in
-                if state.isOver || state.lists.count < CouchBounds.lists { return true }
-                state.feedWaits = continuation
-                return false
+        while state.withLock({ Self.isFull($0, share) }) {
+            await withCheckedContinuation { continuation in
+                let goesOn = state.withLock { state in
+                    guard Self.isFull(state, share) else { return true }
+                    state.feedWaits = continuation
+                    return false
+                }
+                if goesOn { continuation.resume() }
             }
-            if goesOn { continuation.resume() }
         }
+    }
+
+    /// Whether no more rows may be passed to the engine now.
+    private static func isFull(_ state: State, _ share: Int) -> Bool {
+        !state.isOver && !state.lists.isEmpty && (state.lists.count >= CouchBounds.lists || state.listBytes >= share)
     }
 
     func answer(_ handle: AnswerHandle?, changes answers: [ChangeAnswer]) {
         guard let handle else { return }
         let waits = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard let page = state.lists.removeValue(forKey: handle.number) else { return nil }
+            state.listBytes -= page.bytes
             for case (.row(let row), let answer) in zip(page.rows, answers) {
                 if case .wanted(let ancestors) = answer {
                     state.wanted.append(WantedRevision(row: row, ancestors: ancestors, since: page.since))

@@ -33,8 +33,8 @@ extension CouchDialect {
     private func nextFetch() -> (wanted: [WantedRevision], over: [WantedRevision])? {
         state.withLock { state in
             guard !state.isOver, !state.wanted.isEmpty, state.fetches < CouchBounds.fetches else { return nil }
-            var count = min(state.wanted.count, CouchBounds.fetch)
-            guard count == CouchBounds.fetch || state.fetches == 0 else { return nil }
+            var count = min(state.wanted.count, state.fetchSize)
+            guard count == state.fetchSize || state.fetches == 0 else { return nil }
             // The leaves of a document are fetched together: how to treat the winner depends on those that ended.
             while count < state.wanted.count, state.wanted[count].row.id == state.wanted[count - 1].row.id { count += 1 }
             let next = state.wanted[..<count]
@@ -56,13 +56,19 @@ extension CouchDialect {
             wanted.map { ["id": .string($0.row.id.text), "rev": .string($0.row.revision.text), "atts_since": .array($0.ancestors.map { .string($0.text) })] })
         let path = "/_bulk_get?revs=true&latest=true&attachments=false&att_encoding_info=true"
         let isOne = wanted.count == 1
-        var answer = try await ask(PeerRequest("POST", path, json: ["docs": docs], atMost: isOne ? documentBytes : answerBytes(isOne: false)))
+        var answer: PeerAnswer
+        do {
+            answer = try await ask(PeerRequest("POST", path, json: ["docs": docs], atMost: isOne ? documentBytes : answerBytes(isOne: false)))
+            if isOne, try await takeLarge(&answer, wanted[0]) { return }
+        } catch let error as ReplicationError where error.isShortOfMemory {
+            return try await fetchHalves(of: wanted) { _ in error }
+        }
+        defer { withExtendedLifetime(answer) {} }
         if [400, 404, 405, 415, 501].contains(answer.status) {
             state.withLock { $0.lacksBulkGet = true }
             return try await fetchOneByOne(wanted)
         }
-        if isOne, try await takeLarge(&answer, wanted[0]) { return }
-        if answer.status == 413 || exceedsBounds(answer, isOne: isOne) {
+        if exceedsBounds(&answer, isOne: isOne) || answer.status == 413 {
             let (isLong, length) = (answer.isTooLarge, answer.header("content-length").flatMap { Int($0) })
             return try await fetchHalves(of: wanted) { isLong ? tooLong($0, length) : tooLarge($0) }
         }
@@ -76,8 +82,14 @@ extension CouchDialect {
                 }
                 try await take(found, for: wanted)
             }
+            state.withLock { $0.fetchSize = min(CouchBounds.fetch, max($0.fetchSize, 2 * wanted.count)) }
         } catch {
+            if let error = error as? ReplicationError, error.isShortOfMemory {
+                answer.keepBeginning()
+                return try await fetchHalves(of: wanted) { _ in error }
+            }
             guard let flaw = answer.flaw else { throw error }
+            answer.keepBeginning()
             try await fetchHalves(of: wanted) { unreadable($0, flaw) }
         }
     }
@@ -89,9 +101,7 @@ extension CouchDialect {
     private func takeLarge(_ answer: inout PeerAnswer, _ wanted: WantedRevision) async throws -> Bool {
         let bytes = answer.body.readableBytes
         guard answer.isGood, !answer.isTooLarge, bytes > DriverBounds.smallBodyBytes, !answer.hasTooManyValues else { return false }
-        try await take(2 * bytes)
-        var held = 2 * bytes
-        defer { relinquish(held) }
+        try await claim(2 * bytes, for: answer, "document \(wanted.row.id)")
         guard let large = LargeDocument(answer.body) else { return false }
         var found = FoundRevision(["ok": .object(large.head)], of: wanted.row.id)
         guard case .document(var document) = found else { return false }
@@ -99,16 +109,19 @@ extension CouchDialect {
         document.text = large.content
         found = .document(document)
         // The document is accounted for where it goes; with attachments it stays here until they have been fetched.
-        let left = document.attachments.isEmpty ? 0 : bytes
-        relinquish(held - left)
-        held = left
+        answer.claim?.complete(at: document.attachments.isEmpty ? 0 : bytes)
         try await take([found], for: [wanted])
         return true
     }
 
     /// One of them cannot be obtained, but the others may be.
     private func fetchHalves(of wanted: [WantedRevision], refusal: (WantedRevision) -> ReplicationError) async throws {
-        if wanted.count == 1 { return refuse(wanted[0], refusal(wanted[0])) }
+        if wanted.count == 1 {
+            let error = refusal(wanted[0])
+            return refuse(wanted[0], error, isFinal: !error.isTransient)
+        }
+        // Those that follow are requested in smaller portions at once; these grow again as long as the answers are small enough.
+        state.withLock { $0.fetchSize = max(1, min($0.fetchSize, wanted.count / 2)) }
         try await fetch(Array(wanted[..<(wanted.count / 2)]))
         // In the meantime, the first half is stored.
         await peer.untilReading()
@@ -120,16 +133,27 @@ extension CouchDialect {
         for each in wanted {
             let open = PercentEncoding.encode("[\"\(each.row.revision.text)\"]")
             let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
-            var answer = try await ask(PeerRequest("GET", path, json: nil, atMost: documentBytes))
-            if try await takeLarge(&answer, each) { continue }
+            var answer: PeerAnswer
+            do {
+                answer = try await ask(PeerRequest("GET", path, json: nil, atMost: documentBytes))
+                if try await takeLarge(&answer, each) { continue }
+            } catch let error as ReplicationError where error.isShortOfMemory {
+                refuse(each, error, isFinal: false)
+                continue
+            }
+            defer { withExtendedLifetime(answer) {} }
             if answer.isTooLarge {
                 refuse(each, tooLong(each, answer.header("content-length").flatMap { Int($0) }))
                 continue
             }
-            if exceedsBounds(answer, isOne: true) { refuse(each, tooLarge(each)); continue }
+            if exceedsBounds(&answer, isOne: true) { refuse(each, tooLarge(each)); continue }
             if answer.status == 404 { try await giveUp([each]); continue }
             guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
             do { try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0, of: each.row.id) }, for: [each]) } } catch {
+                if let error = error as? ReplicationError, error.isShortOfMemory {
+                    refuse(each, error, isFinal: false)
+                    continue
+                }
                 guard let flaw = answer.flaw else { throw error }
                 refuse(each, unreadable(each, flaw))
             }
@@ -208,7 +232,11 @@ extension CouchDialect {
     /// to us. Those still named have not reached every node of its cluster: they are requested again, and no checkpoint passes them.
     private func giveUp(_ gone: [WantedRevision]) async throws {
         for (since, wanted) in Dictionary(grouping: gone, by: \.since) {
-            let named = try await named(Set(wanted.map(\.row.id)), since: since)
+            let named: [DocumentID: Set<RevisionID>]
+            do { named = try await self.named(Set(wanted.map(\.row.id)), since: since) } catch let error as ReplicationError where error.isShortOfMemory {
+                for each in wanted { refuse(each, error, isFinal: false) }
+                continue
+            }
             tell(wanted.map { each -> DialectEvent in
                 guard named[each.row.id]?.contains(each.row.revision) == true else { return .pull(slot: 0, .withdrawn(each.row.sequence)) }
                 let failure = ReplicationError(
@@ -225,8 +253,8 @@ extension CouchDialect {
         let request = PeerRequest("POST", path, json: ["doc_ids": .array(ids.map { .string($0.text) })], atMost: answerBytes(isOne: ids.count == 1))
         var named: [DocumentID: Set<RevisionID>] = [:]
         do {
-            let answer = try await ask(request)
-            if exceedsBounds(answer, isOne: ids.count == 1) {
+            var answer = try await ask(request)
+            if exceedsBounds(&answer, isOne: ids.count == 1) {
                 // It has so many leaves by now that its next row fails by name.
                 guard ids.count > 1 else { return [:] }
                 let sorted = ids.sorted()

@@ -7,30 +7,34 @@ import NIOCore
 extension CouchDialect {
     func offer(_ slot: Int, _ list: ChangeListID, _ documents: [OutgoingDocument]) {
         run { dialect in
-            let missing: JSONObject
-            do { missing = try await dialect.missing(documents) } catch let error as ReplicationError where error.forbidsWriting {
+            let missing: JSONObject, answers: [PeerAnswer]
+            do { (missing, answers) = try await dialect.missing(documents) } catch let error as ReplicationError where error.forbidsWriting {
                 return dialect.tell([.push(slot: slot, .forbidden(list, [], error))])
             }
+            defer { withExtendedLifetime(answers) {} }
             dialect.tell([.push(slot: slot, .answered(list, try await dialect.answers(documents, missing)))])
         }
     }
 
-    /// Which of these the peer does not have. It omits those that it has, so the answer must have exactly the expected shape.
-    private func missing(_ documents: [OutgoingDocument]) async throws -> JSONObject {
+    /// Which of these the peer does not have, and the answers that say so, with the memory claimed for them. It omits those that it has, so the answer
+    /// must have exactly the expected shape.
+    private func missing(_ documents: [OutgoingDocument]) async throws -> (JSONObject, [PeerAnswer]) {
         var question = JSONObject()
         question.members = documents.map { .init(key: $0.id.text, value: [.string($0.version.text)]) }
         let what = "POST _revs_diff"
-        let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: CouchBounds.answerBytes(rows: documents.count)))
-        if exceedsBounds(came, isOne: documents.count == 1) {
+        var came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: CouchBounds.answerBytes(rows: documents.count)))
+        if exceedsBounds(&came, isOne: documents.count == 1) {
             if documents.count > 1 {
                 let half = documents.count / 2
-                var missing = try await self.missing(Array(documents[..<half]))
-                missing.members += try await self.missing(Array(documents[half...])).members
-                return missing
+                var (missing, answers) = try await self.missing(Array(documents[..<half]))
+                let (others, more) = try await self.missing(Array(documents[half...]))
+                missing.members += others.members
+                answers += more
+                return (missing, answers)
             }
             // For a document that it lacks, it lists every leaf as a possible ancestor, possibly thousands. They are not needed.
             if let document = documents.first, came.begins(with: document.id) {
-                return JSONObject([.init(key: document.id.text, value: ["missing": [.string(document.version.text)]])])
+                return (JSONObject([.init(key: document.id.text, value: ["missing": [.string(document.version.text)]])]), [])
             }
         }
         guard came.isGood else { throw ReplicationError(came, to: "POST /_revs_diff") }
@@ -45,7 +49,7 @@ extension CouchDialect {
                 throw unexpected(member.value, in: what, wanted: "the revisions of document \(id) that are missing there")
             }
         }
-        return missing
+        return (missing, [came])
     }
 
     private func answers(_ documents: [OutgoingDocument], _ missing: JSONObject) async throws -> [OfferAnswer] {

@@ -32,6 +32,13 @@ struct FeedEntry: Sendable {
         MemoryLayout<Self>.stride + (id.map { HeldBytes.text($0.text) } ?? 0) + sequence.heldBytes + HeldBytes.text(before)
             + leaves.reduce(0) { $0 + MemoryLayout<RevisionID>.stride + HeldBytes.text($1.text) }
     }
+
+    /// Memory of its rows, in bytes.
+    var rowBytes: Int {
+        guard let first = leaves.first else { return HeldBytes.row + sequence.heldBytes }
+        // All but one have a sequence of their own, composed of two.
+        return leaves.count * (HeldBytes.row + HeldBytes.text(first.text)) + leaves.count * sequence.heldBytes + (leaves.count - 1) * HeldBytes.text(before)
+    }
 }
 
 /// One answer of `_changes`.
@@ -45,15 +52,18 @@ struct FeedAnswer: Sendable {
     /// How many rows follow it, if the peer says so.
     var pending: Int64?
 
-    /// The same without its leaves, which would take too much memory.
-    func refused() -> Self {
+    /// The same without the leaves of documents whose rows would take more memory than this, in bytes.
+    func refusing(above bytes: Int = -1) -> Self {
         var answer = self
-        for index in answer.entries.indices {
+        for index in answer.entries.indices where entries[index].rowBytes > bytes {
             answer.entries[index].leaves = []
             if let id = answer.entries[index].id { answer.entries[index].problem = Self.tooManyLeaves(id, "more leaves than can be read") }
         }
         return answer
     }
+
+    /// Memory it holds, in bytes.
+    var bytes: Int { entries.reduce(0) { $0 + $1.bytes } }
 
     /// Whether it has the same documents with the same leaves. A cluster may have several names for one position of its feed.
     func isSame(as other: Self) -> Bool { entries.map(\.id) == other.entries.map(\.id) && entries.map(\.leaves) == other.entries.map(\.leaves) }

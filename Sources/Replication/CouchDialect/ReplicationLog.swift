@@ -108,11 +108,16 @@ extension CouchDialect {
     /// The peer's copy and its token; both empty if there is none.
     func open(checkpoint id: String) async throws -> (body: [UInt8], token: String) {
         let path = Self.path(checkpoint: id)
-        let answer = try await ask(PeerRequest("GET", path, json: nil, atMost: CouchBounds.logBytes))
+        var answer = try await ask(PeerRequest("GET", path, json: nil, atMost: CouchBounds.logBytes))
         // A peer with read-only access may not even check whether there is one.
         if [403, 404, 405].contains(answer.status) { return ([], "") }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-        return ([UInt8](answer.body.readableBytesView), try answer.json("GET \(path)")["_rev"]?.asString ?? "")
+        if !answer.isTooLarge, exceedsBounds(&answer, isOne: true) {
+            throw ReplicationError(
+                domain: .http, code: 502, message: "GET \(path): the values of the replication log would take more of limits.memory (\(memory.limit) bytes) than is left for an answer")
+        }
+        let token = try await reading(answer, "GET \(path)") { $0["_rev"]?.asString ?? "" }
+        return ([UInt8](answer.body.readableBytesView), token)
     }
 
     /// How far both sides got, according to their copies.

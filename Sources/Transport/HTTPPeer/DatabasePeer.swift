@@ -211,11 +211,13 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
                     try await take(answer, piece)
                     continue
                 }
-                guard answer.body.readableBytes + piece.readableBytes <= (isGood ? request.maximumAnswer : errorBytes) else {
+                let bytes = answer.body.readableBytes + piece.readableBytes
+                guard bytes <= (isGood ? request.maximumAnswer : errorBytes) else {
                     // For a refusal, the beginning is enough.
                     answer.isTooLarge = isGood
                     break
                 }
+                if isGood { try await request.collecting?(bytes) }
                 answer.body.writeImmutableBuffer(piece)
             }
             return answer

@@ -1,0 +1,184 @@
+import Synchronization
+
+/// Memory for answers to our own requests. Only the peer knows how large its answer will be, so memory is claimed piece by piece while the answer
+/// arrives, and while it is parsed.
+///
+/// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time: the oldest that is not complete, so that large answers
+/// follow each other instead of waiting for one another's memory. The others wait; while they do, their peers are not read.
+extension MemoryBudget {
+    /// Why a claim may not grow. Its request is aborted, and may be repeated later.
+    public enum ClaimRefusal: Error, Equatable {
+        /// There was no memory for it, for as long as a claim waits.
+        case noMemory
+        /// Others were waiting for it, and its answer arrived too slowly.
+        case tooSlow
+    }
+
+    struct Claims {
+        struct Entry {
+            var bytes = 0
+            /// It does not grow at the moment, so others may.
+            var isComplete = false
+            /// It may not grow any more.
+            var isRevoked = false
+            /// The start of the period in which its pace is measured, and its bytes then.
+            var since: UInt64
+            var bytesThen = 0
+        }
+
+        var entries: [Int: Entry] = [:]
+        var last = 0
+        /// Of all claims together.
+        var bytes = 0
+
+        /// The one that may exceed the part of the budget that all of them share.
+        var eldest: Int? { entries.lazy.filter { !$0.value.isComplete }.map(\.key).min() }
+    }
+
+    /// The memory of one answer. Released with its last reference, so on every path.
+    public final class Claim: Sendable {
+        private struct State {
+            /// Its place in line, from the moment it claims anything.
+            var number: Int?
+            var granted = 0
+            var isComplete = false
+        }
+
+        private let budget: MemoryBudget
+        private let state = Mutex(State())
+
+        fileprivate init(_ budget: MemoryBudget) { self.budget = budget }
+
+        deinit { if let number = state.withLock({ $0.number }) { budget.drop(claim: number) } }
+
+        /// Claims memory for an answer of this size, as far as it is not granted yet. Calls must not overlap.
+        ///
+        /// - Throws: ``ClaimRefusal``; `CancellationError`.
+        public func grow(to bytes: Int) async throws {
+            let current = state.withLock { $0 }
+            guard bytes > max(current.granted, MemoryBudget.unclaimedBytes) else { return }
+            let number = current.number ?? budget.openClaim()
+            state.withLock { $0.number = number }
+            // Not for each piece: that would cost more than it is worth. What is complete grows once.
+            let most = current.isComplete ? bytes : bytes + min(bytes / 4, MemoryBudget.claimStep)
+            try await budget.grow(claim: number, to: most)
+            if current.isComplete { budget.complete(claim: number, at: most) }
+            state.withLock { $0.granted = most }
+        }
+
+        /// The answer has arrived: it holds this many bytes, no more than before. Others may grow in its place.
+        public func complete(at bytes: Int) {
+            let number = state.withLock { state in
+                state.isComplete = true
+                state.granted = min(state.granted, bytes)
+                return state.number
+            }
+            if let number { budget.complete(claim: number, at: bytes) }
+        }
+    }
+
+    /// A claim for the next answer.
+    public func claim() -> Claim { Claim(self) }
+
+    /// Bytes that are claimed.
+    public var claimed: Int { state.withLock { $0.claims.bytes } }
+
+    /// Smaller answers claim nothing: they are part of what a connection costs.
+    static let unclaimedBytes = 64 << 10
+    private static let claimStep = 256 << 10
+
+    /// What all claims share before one of them has to wait for its turn.
+    private var sharedClaims: Int { limit / 4 }
+
+    private static let claimCheckNanoseconds: UInt64 = 20_000_000
+    /// The number of checks after which the oldest claim has others evicted, is granted memory if there are no other claims, and is refused.
+    private static let (evictingCheck, lonelyCheck, lastOwnCheck) = (50, 100, 500)
+    /// The number of checks after which a claim that waits for its turn is refused.
+    private static let lastCheck = 3_000
+    /// Nanoseconds in which the answer that others wait for has to bring ``leastProgress``.
+    private static let paceNanoseconds: UInt64 = 10_000_000_000
+    private var leastProgress: Int { limit / 64 }
+
+    fileprivate func openClaim() -> Int {
+        let now = time.monotonicNanoseconds()
+        return state.withLock { state in
+            state.claims.last += 1
+            state.claims.entries[state.claims.last] = Claims.Entry(since: now)
+            return state.claims.last
+        }
+    }
+
+    private enum Turn {
+        case granted, waits, isNext, revoked
+    }
+
+    fileprivate func grow(claim number: Int, to bytes: Int) async throws {
+        var (checks, ownChecks) = (0, 0)
+        while true {
+            let now = time.monotonicNanoseconds()
+            switch state.withLock({ self.turn(of: number, bytes, now, mayBeAlone: ownChecks >= Self.lonelyCheck, &$0) }) {
+            case .granted: return
+            case .revoked: throw ClaimRefusal.tooSlow
+            case .isNext:
+                ownChecks += 1
+                guard ownChecks < Self.lastOwnCheck else { throw ClaimRefusal.noMemory }
+                if ownChecks == Self.evictingCheck { makeRoom(for: bytes) }
+            case .waits:
+                checks += 1
+                guard checks < Self.lastCheck else { throw ClaimRefusal.noMemory }
+            }
+            try await time.sleep(nanoseconds: Self.claimCheckNanoseconds)
+        }
+    }
+
+    private func turn(of number: Int, _ bytes: Int, _ now: UInt64, mayBeAlone: Bool, _ state: inout State) -> Turn {
+        guard let entry = state.claims.entries[number], !entry.isRevoked else { return .revoked }
+        let more = bytes - entry.bytes
+        state.claims.entries[number]?.isComplete = false
+        let isShared = state.claims.bytes + more <= sharedClaims && state.used + more <= restrictionThreshold(state)
+        if !isShared {
+            // While it waits, its peer is not read.
+            state.claims.entries[number]?.since = now
+            let eldest = state.claims.eldest ?? number
+            guard number == eldest else {
+                judge(claim: eldest, now, &state)
+                return .waits
+            }
+            let isAlone = mayBeAlone && state.claims.bytes == entry.bytes
+            guard state.used + more <= evictionThreshold(state) || isAlone else { return .isNext }
+        }
+        state.claims.entries[number]?.bytes = bytes
+        state.claims.bytes += more
+        use(more, &state)
+        observe(&state)
+        return .granted
+    }
+
+    /// Another claim waits for this one, whose answer has to arrive at a certain pace.
+    private func judge(claim number: Int, _ now: UInt64, _ state: inout State) {
+        guard var entry = state.claims.entries[number], now >= entry.since + Self.paceNanoseconds else { return }
+        if entry.bytes - entry.bytesThen < leastProgress { entry.isRevoked = true }
+        (entry.since, entry.bytesThen) = (now, entry.bytes)
+        state.claims.entries[number] = entry
+    }
+
+    fileprivate func complete(claim number: Int, at bytes: Int) {
+        release { state in
+            guard var entry = state.claims.entries[number] else { return 0 }
+            let less = max(0, entry.bytes - bytes)
+            entry.isComplete = true
+            entry.bytes -= less
+            state.claims.entries[number] = entry
+            state.claims.bytes -= less
+            return less
+        }
+    }
+
+    fileprivate func drop(claim number: Int) {
+        release { state in
+            let bytes = state.claims.entries.removeValue(forKey: number)?.bytes ?? 0
+            state.claims.bytes -= bytes
+            return bytes
+        }
+    }
+}
