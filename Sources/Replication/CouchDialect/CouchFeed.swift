@@ -76,8 +76,9 @@ extension CouchDialect {
 
     /// How many rows like these fit into the memory for a feed.
     private func fittingRows(_ page: FeedAnswer) -> Int {
-        let bytes = page.bytes
-        return bytes > 0 ? Int(clamping: Double(feedMemory.share) / Double(bytes) * Double(page.entries.count)) : .max
+        guard let first = page.entries.first else { return .max }
+        let bytesPerRow = max(first.bytes, page.bytes / page.entries.count)
+        return feedMemory.share / bytesPerRow
     }
 
     private func changes(

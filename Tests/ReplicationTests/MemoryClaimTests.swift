@@ -1,0 +1,133 @@
+import Environment
+import Synchronization
+import Testing
+
+/// The memory of answers to our own requests: who may grow, who waits, and who is refused.
+@Suite(.timeLimit(.minutes(1))) struct MemoryClaimTests {
+    /// Whoever sleeps makes time pass, and lets others run.
+    private final class PassingTime: TimeSource {
+        private let now = Mutex<UInt64>(1_000_000_000_000)
+        func monotonicNanoseconds() -> UInt64 { now.withLock { $0 } }
+        func wallSeconds() -> Int64 { 0 }
+
+        func sleep(nanoseconds: UInt64) async throws {
+            try Task.checkCancellation()
+            now.withLock { $0 += nanoseconds }
+            await Task.yield()
+        }
+    }
+
+    private let megabyte = 1 << 20
+    private func budget(_ megabytes: Int) -> MemoryBudget { MemoryBudget(limit: megabytes << 20, time: PassingTime()) }
+
+    /// How a claim's growth ended; nil if it was granted.
+    private func refusal(_ claim: MemoryBudget.Claim, to bytes: Int) async -> MemoryBudget.ClaimRefusal? {
+        do { try await claim.grow(to: bytes) } catch { return error as? MemoryBudget.ClaimRefusal }
+        return nil
+    }
+
+    @Test func aSmallAnswerClaimsNothingAndALargeOneReleasesAll() async throws {
+        let budget = budget(8)
+        do {
+            let (small, large) = (budget.claim(), budget.claim())
+            try await small.grow(to: 64 << 10)
+            #expect(budget.used == 0 && budget.claimed == 0)
+            try await large.grow(to: megabyte)
+            #expect(budget.claimed >= megabyte && budget.claimed == budget.used)
+            large.complete(at: megabyte / 2)
+            #expect(budget.claimed == megabyte / 2)
+            withExtendedLifetime((small, large)) {}
+        }
+        #expect(budget.claimed == 0 && budget.used == 0)
+    }
+
+    @Test func largeAnswersFollowEachOther() async throws {
+        let budget = budget(64)
+        let (first, second) = (budget.claim(), budget.claim())
+        try await first.grow(to: 20 * megabyte)
+        let waiting = Task { await refusal(second, to: 20 * megabyte) }
+        // It waits until the first one is complete, and what it holds leaves room for another.
+        await Task.yield()
+        #expect(budget.claimed < 24 * megabyte)
+        first.complete(at: megabyte)
+        #expect(await waiting.value == nil)
+        #expect(budget.claimed >= 21 * megabyte && budget.claimed < 24 * megabyte)
+        withExtendedLifetime(second) {}
+    }
+
+    @Test("however many answers arrive at the same time, their memory stays within the budget, and each has its turn")
+    func crowd() async throws {
+        let budget = budget(64)
+        let highest = Mutex(0)
+        await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<40 {
+                group.addTask {
+                    let claim = budget.claim()
+                    for piece in 1...150 {
+                        guard await refusal(claim, to: piece * (128 << 10)) == nil else { return false }
+                        highest.withLock { $0 = max($0, budget.claimed) }
+                        await Task.yield()
+                    }
+                    claim.complete(at: 0)
+                    return true
+                }
+            }
+            for await isDone in group { #expect(isDone) }
+        }
+        #expect(highest.withLock { $0 } <= 40 * megabyte && budget.claimed == 0)
+    }
+
+    @Test func anAnswerThatDripsGivesWayToThoseThatWaitForIt() async throws {
+        let budget = budget(64)
+        let (slow, next) = (budget.claim(), budget.claim())
+        try await slow.grow(to: 20 * megabyte)
+        let waiting = Task { await refusal(next, to: 20 * megabyte) }
+        var refused: MemoryBudget.ClaimRefusal?
+        for more in 1..<100_000 where refused == nil {
+            refused = await refusal(slow, to: 20 * megabyte + more)
+            await Task.yield()
+        }
+        #expect(refused == .tooSlow)
+        // Its memory counts until the request is aborted.
+        slow.complete(at: 0)
+        #expect(await waiting.value == nil)
+        #expect(await refusal(slow, to: 30 * megabyte) == .tooSlow)
+        withExtendedLifetime(next) {}
+    }
+
+    @Test func noAnswerIsReadIfOthersHoldAllOfTheBudgetAndTheOnlyOneIs() async throws {
+        let budget = budget(64)
+        let held = budget.claim()
+        try await held.grow(to: 50 * megabyte)
+        held.complete(at: 50 * megabyte)
+        let claim = budget.claim()
+        #expect(await refusal(claim, to: 20 * megabyte) == .noMemory)
+        held.complete(at: 0)
+        // What peers hold is theirs to release: the answer is read beside them, and they are evicted if it comes to that.
+        let peer = budget.register { _ in }
+        _ = peer.hold(50 * megabyte, owedByPeer: 0)
+        #expect(await refusal(claim, to: 20 * megabyte) == nil)
+        withExtendedLifetime((held, claim, peer)) {}
+    }
+
+    @Test func aRequestThatIsGivenUpWaitsNoLonger() async throws {
+        let budget = budget(64)
+        let (first, second) = (budget.claim(), budget.claim())
+        try await first.grow(to: 40 * megabyte)
+        let waiting = Task { try await second.grow(to: 40 * megabyte) }
+        await Task.yield()
+        waiting.cancel()
+        await #expect(throws: CancellationError.self) { try await waiting.value }
+        withExtendedLifetime(first) {}
+    }
+
+    @Test func feedsDivideTheirPartOfTheBudget() {
+        let budget = budget(64)
+        let first = budget.feed()
+        #expect(first.share == 8 * megabyte)
+        var others = (0..<7).map { _ in budget.feed() }
+        #expect(first.share == megabyte && others.allSatisfy { $0.share == megabyte })
+        others = []
+        #expect(first.share == 8 * megabyte)
+    }
+}
