@@ -12,6 +12,24 @@ extension Attack {
             request.target.hasPrefix("/lies/_changes")
                 ? .endless("\u{1F}\u{8}", String(repeating: "\0", count: 64_000), headers: "Content-Encoding: gzip\r\n") : nil
         },
+        lying("answers of nothing but empty lists, to several replicators", replicators: 4, requests: 60, memory: 80 << 20) { request in
+            if request.target.hasPrefix("/lies/_changes") { return .json(200, changes(Array(1...400), last: 400)) }
+            guard request.target.hasPrefix("/lies/_bulk_get") else { return nil }
+            // Every other one is small enough to be parsed.
+            let count = request.number % 2 == 0 ? 3_000_000 : 75_000
+            return .json(200, "{\"results\":[\(String(repeating: "[],", count: count))[]]}")
+        },
+        lying("rows with sequences of 8,000 bytes, to several replicators", replicators: 8, requests: 60, memory: 80 << 20) { request in
+            guard request.target.hasPrefix("/lies/_changes") else { return nil }
+            let tail = String(repeating: "9", count: 8_000)
+            let rows = (1...400).map { "{\"seq\":\"\(request.number)\($0)-\(tail)\",\"id\":\"lie-\($0)\",\"changes\":[{\"rev\":\"1-aa\"}]}" }
+            return .json(200, "{\"results\":[\(rows.joined(separator: ","))],\"last_seq\":\"\(request.number)-\(tail)\",\"pending\":70000}")
+        },
+        lying("a feed that ends where it begins", requests: 6) { request in
+            guard request.target.hasPrefix("/lies/_changes") else { return nil }
+            let asked = request.target.split(separator: "&").first { $0.hasPrefix("since=") }.flatMap { Int($0.dropFirst(6)) } ?? 0
+            return .json(200, changes(Array(1...20), last: asked))
+        },
         lying("a last_seq of 2 MB", requests: 30) { request in
             request.target.hasPrefix("/lies/_changes") ? .json(200, "{\"results\":[],\"last_seq\":\"\(String(repeating: "9", count: 2_000_000))\",\"pending\":0}") : nil
         },
@@ -41,27 +59,29 @@ extension Attack {
     ]
 
     /// - Parameters:
+    ///   - replicators: how many replicators the agent has for the server.
     ///   - requests: how many requests the server answers before it falls silent.
     ///   - lie: returns nil where the server is to answer as CouchDB does.
     private static func lying(
-        _ description: String, requests: Int, memory: Int = 48 << 20, _ lie: @escaping @Sendable (TestServer.Request) -> TestServer.Answer?,
+        _ description: String, replicators: Int = 1, requests: Int, memory: Int = 48 << 20, _ lie: @escaping @Sendable (TestServer.Request) -> TestServer.Answer?,
         check: @escaping @Sendable (AgentProcess) async throws -> Void = { _ in }
     ) -> Attack {
         Attack(testDescription: description, bounds: Bounds(milliseconds: 6_000, perRequest: 50, memory: memory)) { hub in
             let server = try TestServer { $0.number > requests ? .silence : lie($0) ?? honest($0) }
-            try hub.folder.write("nightjar.yaml", """
-                \(try hub.folder.text("nightjar.yaml"))
-                replicators:
-                  - { name: liar, database: main, target: "http://127.0.0.1:\(server.port)/lies", type: pull, continuous: true, max_attempt_wait_time: 1 }
-                """)
+            let names = (0..<replicators).map { "liar-\($0)" }
+            let lines = names.map {
+                "  - { name: \($0), database: main, target: \"http://127.0.0.1:\(server.port)/lies\", type: pull, continuous: true, max_attempt_wait_time: 1 }"
+            }
+            try hub.folder.write("nightjar.yaml", "\(try hub.folder.text("nightjar.yaml"))\nreplicators:\n\(lines.joined(separator: "\n"))\n")
             let reloaded = try await hub.admin.post("/api/reload")
             guard reloaded.status < 300 else { throw SupportError("the replicator was not accepted: \(reloaded)") }
             try await eventually("the liar is asked again and again") {
                 if server.requests > requests { return true }
                 try await Task.sleep(for: .milliseconds(50))
                 // Left alone, the replicator would wait longer before each attempt.
-                let isOff = try await hub.replicator("liar")["activity"]?.asString == "offline"
-                if isOff { _ = try await hub.admin.post("/api/replicators/liar/start") }
+                for name in names where try await hub.replicator(name)["activity"]?.asString == "offline" {
+                    _ = try await hub.admin.post("/api/replicators/\(name)/start")
+                }
                 return false
             }
             return Sent(requests: server.requests, bytes: server.bytes, held: [server])

@@ -60,11 +60,11 @@ import Testing
         let budget = budget(64)
         let highest = Mutex(0)
         await withTaskGroup(of: Bool.self) { group in
-            for _ in 0..<40 {
+            for _ in 0..<10 {
                 group.addTask {
                     let claim = budget.claim()
-                    for piece in 1...150 {
-                        guard await refusal(claim, to: piece * (128 << 10)) == nil else { return false }
+                    for piece in 1...60 {
+                        guard await refusal(claim, to: piece * (320 << 10)) == nil else { return false }
                         highest.withLock { $0 = max($0, budget.claimed) }
                         await Task.yield()
                     }
