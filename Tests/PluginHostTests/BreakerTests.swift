@@ -159,6 +159,62 @@ struct BreakerTests {
         }
     }
 
+    /// What one peer sends must not hold the documents of the others.
+    @Test func onAListenerItOpensForThePeerWhoseDocumentsFail() async throws {
+        let folder = Folder()
+        folder.write("a.lua", "return { pull_filter = function(doc) if doc.body.bad then error('broken') end return true end }")
+        let clock = Clock()
+        try await withHost(folder.path, environment: Environment(time: clock, random: SystemRandom())) { host, events in
+            let filter = try host.pullFilter(plugin: "a", params: .missing, usedBy: "listener edge pull_filter")
+            func peer(_ user: String?, _ address: String = "192.0.2.7") -> PolicyContext {
+                PolicyContext(database: "main", collection: .default, direction: .pull, listener: "edge", remote: "\(address):50123", user: user)
+            }
+            let bad = (0..<120).map { document("{\"bad\":true,\"n\":\($0)}") }
+            _ = await filter.evaluate(bad, peer("mallory"))
+            #expect(host.status("a")?.calls == 50 && host.status("a")?.notAsked == 70)
+            #expect(host.status("a")?.failing.map(\.error) == ["plugin_error: a.lua:1: broken (only for user mallory)"])
+            // Others are served, and their success does not open it for that peer.
+            #expect(await filter.evaluate([document("{}")], peer("ada")) == [.pass])
+            #expect(await filter.evaluate([document("{}")], peer(nil)) == [.pass])
+            _ = await filter.evaluate(bad, peer("mallory"))
+            #expect(host.status("a")?.calls == 52)
+            // An address counts without its port.
+            _ = await filter.evaluate(bad, peer(nil, "192.0.2.8"))
+            #expect(host.status("a")?.notAsked ?? 0 > 190)
+            var other = peer(nil, "192.0.2.8")
+            other.remote = "192.0.2.8:50999"
+            guard case .failed(let failure) = await filter.evaluate([document("{}")], other).first else {
+                Issue.record("it must not be asked")
+                return
+            }
+            #expect(failure.message.contains("not called"))
+            // A quarter of an hour later, whoever has not come back is forgotten.
+            var versions = filter.versionChanges().makeAsyncIterator()
+            clock.advance(900)
+            #expect(await versions.next() != nil)
+            while host.status("a")?.state != .active { try await Task.sleep(for: .milliseconds(5)) }
+            _ = events
+        }
+    }
+
+    @Test func ifItFailsForSeveralPeersInARowNobodyIsServedUntilItWorks() async throws {
+        try await withBreaker { host, services, clock, _, _, events in
+            let filter = try host.pushFilter(plugin: "a", params: .missing, usedBy: "listener edge push_filter")
+            func peer(_ user: String) -> PolicyContext {
+                PolicyContext(database: "main", collection: .default, direction: .push, listener: "edge", remote: "192.0.2.7:50123", user: user)
+            }
+            for number in 0..<60 { _ = await filter.evaluate([document("{\"n\":\(number)}")], peer("user-\(number % 20)")) }
+            #expect(services.calls() == 50)
+            #expect(host.status("a")?.failing.map(\.error) == ["plugin_error: a.lua:2: broken"])
+            services.isBroken.withLock { $0 = false }
+            clock.advance(60)
+            #expect(await filter.evaluate([document("{}")], peer("somebody else")) == [.pass])
+            #expect(host.status("a")?.state == .active)
+            #expect(await filter.evaluate([document("{}")], peer("user-1")) == [.pass])
+            _ = events
+        }
+    }
+
     /// A broken line in a file of users must not become everybody's.
     @Test func anAuthenticatorIsAlwaysAsked() async throws {
         let folder = Folder()

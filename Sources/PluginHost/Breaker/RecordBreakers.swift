@@ -10,7 +10,7 @@ extension PluginRecord {
         if registration?.shadow == nil {
             send(.failing(
                 plugin: name, version: version, usedBy: registration?.usedBy ?? "a use that has ended", failures: opened.failures,
-                message: "\(opened.failure.kind.rawValue): \(opened.failure.message)"))
+                message: opened.message))
         }
         reportBreakerOpened()
     }

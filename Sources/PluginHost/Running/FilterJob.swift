@@ -41,7 +41,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
     }
 
     private func work(_ state: VersionState, until deadline: UInt64, _ counts: inout TurnCounts) -> Bool {
-        var admission = call.breaker.admit()
+        var admission = call.breaker.admit(call.context.peer)
         if admission == .none { return holdTheRest() }
         var before = call.record.environment.time.monotonicNanoseconds()
         var answers: [Bool] = []
@@ -71,7 +71,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
                     let document = documents[verdicts.count]
                     verdicts.append(.failed(call.failed(error, sample: call.sample(document))))
                     spent = state.discardIfExhausted(after: error)
-                    admission = call.breaker.admit()
+                    admission = call.breaker.admit(call.context.peer)
                 }
                 let after = call.record.environment.time.monotonicNanoseconds()
                 counts.took(after &- before, calls: answers.count + failed)

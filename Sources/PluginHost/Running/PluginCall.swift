@@ -23,14 +23,14 @@ struct PluginCall: Sendable {
     /// Counts a failure and converts it to the policy's error.
     func failed(_ failure: LuaFailure, sample: @autoclosure () -> Breaker.Sample? = nil) -> PolicyFailure {
         record.failed(failure, hook: hook, version: prepared.version)
-        if let opened = breaker.failed(failure, sample: sample()) { record.opened(opened, use: use, version: prepared.version) }
+        if let opened = breaker.failed(failure, for: context.peer, sample: sample()) { record.opened(opened, use: use, version: prepared.version) }
         return PolicyFailure(plugin: record.name, version: prepared.version, kind: failure.kind.rawValue, message: failure.message)
     }
 
     /// Called for each successful call.
     @inline(__always)
     func succeeded() {
-        if breaker.succeeded() { record.recovered(use: use, version: prepared.version) }
+        if breaker.succeeded(context.peer) { record.recovered(use: use, version: prepared.version) }
     }
 
     /// The host could not make the call.
@@ -40,7 +40,7 @@ struct PluginCall: Sendable {
 
     /// The plugin is not called, because it keeps failing.
     func notAsked() -> PolicyFailure {
-        let opened = breaker.opened
+        let opened = breaker.opened(for: context.peer)
         let failures = opened.map { Plural.count($0.failures, "time") } ?? "too many times"
         let last = opened?.failure
         return PolicyFailure(

@@ -31,7 +31,7 @@ final class SingleJob<Answer: Sendable>: PluginJob {
     func refuse(_ error: PluginError) { continuation.resume(returning: failed(call.refused(error))) }
 
     func run(on worker: PluginWorker, until deadline: UInt64) -> Bool {
-        guard call.breaker.admit() != .none else {
+        guard call.breaker.admit(call.context.peer) != .none else {
             call.record.statistics.notAsked(1, call.hook)
             continuation.resume(returning: failed(call.notAsked()))
             return true

@@ -36,7 +36,7 @@ final class SyncJob: PluginJob, @unchecked Sendable {
     private func work(_ state: VersionState, until deadline: UInt64, _ counts: inout TurnCounts) -> Bool {
         var before = call.record.environment.time.monotonicNanoseconds()
         while verdicts.count < requests.count {
-            guard call.breaker.admit() != .none else {
+            guard call.breaker.admit(call.context.peer) != .none else {
                 let left = requests.count - verdicts.count
                 call.record.statistics.notAsked(left, call.hook)
                 verdicts += Array(repeating: .failed(call.notAsked()), count: left)
