@@ -83,17 +83,6 @@ struct CouchLargeDocumentTests {
         }
     }
 
-    @Test("room for a response is checked and reserved in one step, and the first response always gets it")
-    func room() {
-        var atHand = AnswersInProgress()
-        #expect(atHand.take(90, most: 50) && !atHand.take(1, most: 50) && atHand.bytes == 90)
-        atHand.relinquish(90)
-        #expect(atHand.take(30, most: 50) && atHand.take(20, most: 50) && !atHand.take(1, most: 50))
-        atHand.add(10)
-        atHand.relinquish(60)
-        #expect(atHand.bytes == 0)
-    }
-
     @Test("the values of an answer are counted once")
     func values() {
         var answer = PeerAnswer(status: 200, body: ByteBuffer(string: "[1,2,3]"))
