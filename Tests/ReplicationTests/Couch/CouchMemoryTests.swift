@@ -26,7 +26,7 @@ struct CouchMemoryTests {
             liar.change { tree in for n in 0..<400 { tree.edit("lie-\(n)", "{}") } }
             liar.trouble(lie)
             let victims = try (0..<replicators).map { _ in try replicator(b, lies, memory, continuous: true) }
-            for victim in victims { victim.start() }
+            for victim in victims { await victim.start() }
             try await eventually("the liar is asked") { liar.state.withLock { $0.requests.count > 10 * replicators } }
             try await CouchServer.with { server, target in
                 server.change { tree in
@@ -73,7 +73,7 @@ struct CouchMemoryTests {
                 return .json("{\"results\":[{\"seq\":7,\"id\":\"lie\",\"changes\":[{\"rev\":\"1-aa\"}]}],\"last_seq\":0,\"pending\":7}")
             }
             let replicator = try replicator(a, target, .unlimited, continuous: true)
-            replicator.start()
+            await replicator.start()
             try await eventually("the feed is asked again") { server.count("GET /_changes") >= 2 }
             // Asked without a pause, there would be many.
             #expect(server.count("GET /_changes") <= 3)
