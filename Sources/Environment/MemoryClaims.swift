@@ -19,8 +19,7 @@ extension MemoryBudget {
             var bytes = 0
             /// It does not grow at the moment, so others may.
             var isComplete = false
-            /// It may not grow any more.
-            var isRevoked = false
+            let revocation: Revocation
             /// The start of the period in which its pace is measured, and its bytes then.
             var since: UInt64
             var bytesThen = 0
@@ -35,6 +34,13 @@ extension MemoryBudget {
         var eldest: Int? { entries.lazy.filter { !$0.value.isComplete }.map(\.key).min() }
     }
 
+    /// Whether a claim may not grow any more.
+    final class Revocation: Sendable {
+        private let flag = Atomic(false)
+        var isRevoked: Bool { flag.load(ordering: .relaxed) }
+        fileprivate func revoke() { flag.store(true, ordering: .relaxed) }
+    }
+
     /// The memory of one answer. Released with its last reference, so on every path.
     public final class Claim: Sendable {
         private struct State {
@@ -44,6 +50,7 @@ extension MemoryBudget {
             var isComplete = false
         }
 
+        private let revocation = Revocation()
         private let budget: MemoryBudget
         private let state = Mutex(State())
 
@@ -55,9 +62,10 @@ extension MemoryBudget {
         ///
         /// - Throws: ``ClaimRefusal``; `CancellationError`.
         public func grow(to bytes: Int) async throws {
+            guard !revocation.isRevoked else { throw ClaimRefusal.tooSlow }
             let current = state.withLock { $0 }
             guard bytes > max(current.granted, MemoryBudget.unclaimedBytes) else { return }
-            let number = current.number ?? budget.openClaim()
+            let number = current.number ?? budget.openClaim(revocation)
             state.withLock { $0.number = number }
             // Not for each piece: that would cost more than it is worth. What is complete grows once.
             let most = current.isComplete ? bytes : bytes + min(bytes / 4, MemoryBudget.claimStep)
@@ -99,11 +107,11 @@ extension MemoryBudget {
     private static let paceNanoseconds: UInt64 = 10_000_000_000
     private var leastProgress: Int { limit / 64 }
 
-    fileprivate func openClaim() -> Int {
+    fileprivate func openClaim(_ revocation: Revocation) -> Int {
         let now = time.monotonicNanoseconds()
         return state.withLock { state in
             state.claims.last += 1
-            state.claims.entries[state.claims.last] = Claims.Entry(since: now)
+            state.claims.entries[state.claims.last] = Claims.Entry(revocation: revocation, since: now)
             return state.claims.last
         }
     }
@@ -132,7 +140,7 @@ extension MemoryBudget {
     }
 
     private func turn(of number: Int, _ bytes: Int, _ now: UInt64, mayBeAlone: Bool, _ state: inout State) -> Turn {
-        guard let entry = state.claims.entries[number], !entry.isRevoked else { return .revoked }
+        guard let entry = state.claims.entries[number], !entry.revocation.isRevoked else { return .revoked }
         let more = bytes - entry.bytes
         state.claims.entries[number]?.isComplete = false
         let isShared = state.claims.bytes + more <= sharedClaims && state.used + more <= restrictionThreshold(state)
@@ -157,7 +165,7 @@ extension MemoryBudget {
     /// Another claim waits for this one, whose answer has to arrive at a certain pace.
     private func judge(claim number: Int, _ now: UInt64, _ state: inout State) {
         guard var entry = state.claims.entries[number], now >= entry.since + Self.paceNanoseconds else { return }
-        if entry.bytes - entry.bytesThen < leastProgress { entry.isRevoked = true }
+        if entry.bytes - entry.bytesThen < leastProgress { entry.revocation.revoke() }
         (entry.since, entry.bytesThen) = (now, entry.bytes)
         state.claims.entries[number] = entry
     }

@@ -162,7 +162,7 @@ struct BreakerTests {
     /// What one peer sends must not hold the documents of the others.
     @Test func onAListenerItOpensForThePeerWhoseDocumentsFail() async throws {
         let folder = Folder()
-        folder.write("a.lua", "return { pull_filter = function(doc) if doc.body.bad then error('broken') end return true end }")
+        folder.write("a.lua", "return { pull_filter = function(doc) if doc.bad then error('broken') end return true end }")
         let clock = Clock()
         try await withHost(folder.path, environment: Environment(time: clock, random: SystemRandom())) { host, events in
             let filter = try host.pullFilter(plugin: "a", params: .missing, usedBy: "listener edge pull_filter")
