@@ -142,7 +142,7 @@ package actor Agent {
             guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
             for problem in ConfigurationCheck.tlsFiles(settings, .dates, environment) { logs.logger(.listener).error("\(problem)") }
             try Folders.make(settings.data.value)
-            folderLock = try DataFolderLock(folder: settings.data.value)
+            folderLock = try await lockWhenFree(settings.data.value)
             // If the disk is full, releases the reserve so that the databases can be opened.
             disks.apply(settings.disk)
             ownIdentity.lookForEarlier(settings.databases)

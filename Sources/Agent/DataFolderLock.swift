@@ -4,9 +4,16 @@ import Glibc
 /// The lock file that shows which agent owns a data folder. One per folder, whatever databases the agent has, since the admin
 /// socket is there. The kernel releases the lock when the process ends, however it ends.
 final class DataFolderLock: Sendable {
+    /// `data_folder_patience`: nanoseconds that a start waits for another process to end: one that was killed keeps its lock until the kernel has
+    /// released its memory.
+    fileprivate static let patience: UInt64 = 2_000_000_000
+    /// `data_folder_check`: nanoseconds between two attempts.
+    fileprivate static let checkInterval: UInt64 = 50_000_000
+
     private let descriptor: Int32
     private let path: String
 
+    /// - Throws: ``AgentError``, of kind `notNow` if another process has the lock.
     init(folder: String) throws(AgentError) {
         let path = "\(folder)/agent.lock"
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
@@ -21,7 +28,7 @@ final class DataFolderLock: Sendable {
                 throw AgentError(.failed, "cannot lock the data folder \(folder): \(String(cString: strerror(reason))) at \(path)")
             }
             throw AgentError(
-                .failed,
+                .notNow,
                 "the data folder \(folder) is in use by \(owner.map { "process \($0)" } ?? "another agent"); "
                     + "stop it first, or name another folder as data")
         }
@@ -47,6 +54,24 @@ final class DataFolderLock: Sendable {
 }
 
 extension Agent {
+    /// Takes the lock of the data folder. If another process has it, waits for a moment: an agent that is started as soon as the one before it was
+    /// killed should not fail.
+    ///
+    /// - Throws: ``AgentError`` if it is not possible, also because the other process stays; ``StartAbandoned``.
+    func lockWhenFree(_ folder: String) async throws -> DataFolderLock {
+        let begin = environment.time.monotonicNanoseconds()
+        var isWaiting = false
+        while true {
+            do throws(AgentError) { return try DataFolderLock(folder: folder) } catch {
+                guard error.kind == .notNow, environment.time.monotonicNanoseconds() - begin < DataFolderLock.patience else { throw error }
+            }
+            if !isWaiting { log.notice("the data folder \(folder) is in use; waiting up to \(DataFolderLock.patience / 1_000_000_000) s for the process that has it to end") }
+            isWaiting = true
+            try await environment.time.sleep(nanoseconds: DataFolderLock.checkInterval)
+            try throwIfStopping()
+        }
+    }
+
     /// Takes the lock of the data folder again if its file was removed or replaced; the folder is made if it is gone.
     ///
     /// - Returns: whether that was necessary.

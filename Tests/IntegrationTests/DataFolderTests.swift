@@ -63,18 +63,20 @@ struct DataFolderTests {
         #expect(try await next.stop().status == 0)
     }
 
-    @Test("a start waits for a command that works on a database")
-    func busyDatabase() async throws {
+    @Test("a start waits for a command that works on a database, and for an agent that was killed a moment ago", arguments: [
+        ("main.nightjar/lock", "waiting for its end"), ("agent.lock", "is in use; waiting up to 2 s for the process that has it to end"),
+    ])
+    func busy(_ name: String, _ notice: String) async throws {
         let folder = try TemporaryFolder()
         let before = try await AgentProcess.start(Configuration.hub(), in: folder)
         #expect(try await before.stop().status == 0)
-        let lock = open(folder.path("data/main.nightjar/lock"), O_RDWR)
+        let lock = open(folder.path("data/\(name)"), O_RDWR)
         #expect(flock(lock, LOCK_EX | LOCK_NB) == 0)
         let file = try folder.write("waiting.yaml", Configuration.hub())
         let run = "exec '\(try NightjarExecutable.path())' run --config '\(file)' 2> '\(folder.path("start.log"))'"
         async let running = Subprocess.run("/bin/sh", ["-c", run], folder: folder.path)
         @Sendable func says(_ words: String) -> Bool { (try? folder.text("start.log"))?.contains(words) == true }
-        try await eventually("the agent waits") { says("waiting for its end") }
+        try await eventually("the agent waits") { says(notice) }
         close(lock)
         try await eventually("it goes on") { says("listening") }
         let pid = Int32(try folder.text("data/agent.lock").prefix { $0.isNumber }) ?? 0
