@@ -2,6 +2,7 @@ import AgentConfiguration
 import Documents
 import Discovery
 import DocumentStore
+import Encodings
 import Environment
 import Glibc
 import Interfaces
@@ -174,6 +175,7 @@ package actor Agent {
             announcing = Task { [announcer] in await announcer.run { [weak self] in self?.announcements() ?? [] } }
             try startFleet(settings)
             shared.withLock { $0.isReady = true }
+            logStart(settings)
         } catch {
             await stop()
             throw error
@@ -242,6 +244,15 @@ package actor Agent {
             $0.listeners = []
             $0.replicators = []
         }
+        folderLock?.noteCleanEnd()
+    }
+
+    /// What runs from now on, and whether the last run was cut short.
+    private func logStart(_ settings: AgentSettings) {
+        let parts = [(settings.databases.count, "database"), (settings.listeners.count, "listener"), (settings.replicators.count, "replicator")]
+        let before = folderLock?.lastRunEndedCleanly.map { $0 ? "; the last run ended cleanly" : "; the last run did not end cleanly: it was killed, crashed, or lost its power" }
+        let configuration = settings.file.map { "configuration \($0)" } ?? "no configuration file"
+        log.info("nightjar \(AgentVersion.number) started: \(configuration), data \(settings.data.value), \(parts.map { Plural.count($0, $1) }.joined(separator: ", "))\(before ?? "")")
     }
 
     func open(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws {

@@ -10,8 +10,15 @@ final class DataFolderLock: Sendable {
     /// `data_folder_check`: nanoseconds between two attempts.
     fileprivate static let checkInterval: UInt64 = 50_000_000
 
+    /// What the file says after the number of the process.
+    private enum State: String {
+        case running, stopped
+    }
+
     private let descriptor: Int32
     private let path: String
+    /// Whether the last run on this folder ended cleanly; nil if that is not known: there was none, or it was that of an earlier version.
+    let lastRunEndedCleanly: Bool?
 
     /// - Throws: ``AgentError``, of kind `notNow` if another process has the lock.
     init(folder: String) throws(AgentError) {
@@ -32,12 +39,20 @@ final class DataFolderLock: Sendable {
                 "the data folder \(folder) is in use by \(owner.map { "process \($0)" } ?? "another agent"); "
                     + "stop it first, or name another folder as data")
         }
-        // The process id is only for the message that the next process prints; on a full disk it may be missing.
-        let text = "\(getpid())\n"
-        _ = ftruncate(descriptor, 0)
-        _ = pwrite(descriptor, text, text.utf8.count, 0)
+        lastRunEndedCleanly = Self.state(descriptor).map { $0 == .stopped }
         self.descriptor = descriptor
         self.path = path
+        write(.running)
+    }
+
+    /// Notes that this run ended cleanly, for the next one.
+    func noteCleanEnd() { write(.stopped) }
+
+    /// All of it is only for what the next process says; on a full disk it may be missing.
+    private func write(_ state: State) {
+        let text = "\(getpid())\n\(state.rawValue)\n"
+        _ = ftruncate(descriptor, 0)
+        _ = pwrite(descriptor, text, text.utf8.count, 0)
     }
 
     /// Whether the locked file is the one at its path. If it was removed or replaced, it keeps no other agent from the folder.
@@ -45,11 +60,14 @@ final class DataFolderLock: Sendable {
 
     deinit { close(descriptor) }
 
-    private static func owner(_ descriptor: Int32) -> Int32? {
-        var bytes = [UInt8](repeating: 0, count: 16)
+    private static func owner(_ descriptor: Int32) -> Int32? { lines(descriptor).first.flatMap { Int32($0) } }
+
+    private static func state(_ descriptor: Int32) -> State? { lines(descriptor).dropFirst().first.flatMap { State(rawValue: $0) } }
+
+    private static func lines(_ descriptor: Int32) -> [String] {
+        var bytes = [UInt8](repeating: 0, count: 64)
         let count = pread(descriptor, &bytes, bytes.count, 0)
-        guard count > 0 else { return nil }
-        return Int32(String(decoding: bytes[..<count].prefix { $0 >= 0x30 && $0 <= 0x39 }, as: UTF8.self))
+        return bytes.prefix(max(0, count)).split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
     }
 }
 

@@ -84,6 +84,26 @@ struct DataFolderTests {
         #expect(try await running.status == 0)
     }
 
+    @Test("the log says what runs, and whether the run before was cut short")
+    func startLine() async throws {
+        let folder = try TemporaryFolder()
+        func started() async throws -> (agent: AgentProcess, line: String) {
+            let agent = try await AgentProcess.start(Configuration.hub(), in: folder)
+            return (agent, try await agent.process.line(containing: " started: configuration ", in: .errors))
+        }
+        let first = try await started()
+        #expect(first.line.contains("nightjar.yaml, data ") && first.line.contains("/data, 1 database, 1 listener, 0 replicators"), "\(first.line)")
+        #expect(!first.line.contains("the last run"), "\(first.line)")
+        first.agent.process.send(SIGKILL)
+        #expect(try await first.agent.process.wait().signal == SIGKILL)
+        let second = try await started()
+        #expect(second.line.contains("; the last run did not end cleanly: "), "\(second.line)")
+        #expect(try await second.agent.stop().status == 0)
+        let third = try await started()
+        #expect(third.line.contains("; the last run ended cleanly"), "\(third.line)")
+        #expect(try await third.agent.stop().status == 0)
+    }
+
     @Test("a data folder that cannot be one")
     func noFolder() async throws {
         let folder = try TemporaryFolder()
