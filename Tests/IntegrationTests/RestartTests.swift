@@ -232,6 +232,9 @@ struct RestartTests {
         edge.process.send(SIGHUP)
         let refusal = try await edge.process.line(containing: "SIGHUP: the configuration is refused", in: .errors)
         #expect(refusal.contains("nightjar.yaml:") && refusal.contains("continuous"), "\(refusal)")
+        #expect(try await edge.command("reload").status == 78)
+        let asked = try await edge.process.line(containing: "a reload requested by the agent's user (admin.sock): the configuration is refused", in: .errors)
+        #expect(asked.contains("nightjar.yaml:") && asked.contains("continuous"), "\(asked)")
         #expect(try await edge.isWell())
 
         try edge.folder.write("nightjar.yaml", second)

@@ -78,7 +78,7 @@ package struct AdminServer: Sendable {
     /// - Parameter access: who may use it; nil for the socket in the data folder, which only the agent's own user can open.
     private func responder(access: AdminAccess?) -> HTTPListener.Responder {
         let router = Router(AdminQuery.checked(routes + AdminIndex(routes).responders))
-        let auditing = AdminAuditing(log: agent.audit, logins: agent.refusedLogins)
+        let auditing = AdminAuditing(log: agent.audit, logins: agent.refusedLogins, logger: agent.logs.logger(.database))
         guard let access else { return { request in try await auditing.note(request, by: "the agent's user", from: "admin.sock") { try await router.respond(to: request) } } }
         return { request in
             let level: AdminAccess.Level

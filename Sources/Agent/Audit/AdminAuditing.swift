@@ -1,5 +1,6 @@
 import Documents
 import HTTPServer
+import Logging
 import PluginHost
 
 /// What is recorded about requests to the admin API: everything that changes something, and every refused request.
@@ -10,6 +11,7 @@ struct AdminAuditing: Sendable {
 
     let log: AuditLog
     let logins: RefusedLogins
+    let logger: Logger
 
     /// Records a request with its outcome.
     func note(_ request: HTTPRequest, by who: String, from: String, _ respond: () async throws -> HTTPResponse) async throws -> HTTPResponse {
@@ -23,7 +25,12 @@ struct AdminAuditing: Sendable {
             note("\(response.status)")
             return response
         } catch {
-            note("\((error as? HTTPError ?? AdminListener.explain(error)).status)")
+            let answer = error as? HTTPError ?? AdminListener.explain(error)
+            note("\(answer.status)")
+            // Only whoever asked gets the answer, which may have been a script.
+            if Self.action(request).text == "POST /api/reload" {
+                logger.error("a reload requested by \(who) (\(from)): the configuration is refused, the old one stays in force: \(answer.reason)")
+            }
             throw error
         }
     }
