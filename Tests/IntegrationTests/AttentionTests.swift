@@ -43,6 +43,7 @@ struct AttentionTests {
         #expect(metrics.contains("nightjar_attention{kind=\"writes_failing\",gravity=\"unhealthy\"} 0\n") && metrics.contains("nightjar_healthy 0\n"))
         let held = try await edge.replicator("hub")
         #expect(held["attention"]?.text.contains("1 document held because a filter failed") == true, "\(held["attention"]?.text ?? "")")
+        _ = try await edge.process.line(containing: "needs attention: replicator hub: 1 document held because a filter failed", in: .errors)
         // A supervisor is not told to restart it.
         #expect(try await edge.admin.get("/live").status == 200)
         #expect(try await edge.admin.get("/ready").status == 200)
@@ -55,6 +56,7 @@ struct AttentionTests {
         #expect(try await edge.command("reload").status == 0)
         try await eventually("nothing is left") { try await edge.admin.get("/health").json["status"] == "ok" }
         #expect(try await hub.has("poor"))
+        _ = try await edge.process.line(containing: "replicator hub: documents_held is over", in: .errors)
     }
 
     @Test("what a listener holds back or refuses is counted in metrics, and its log names a document and the peer")

@@ -69,10 +69,10 @@ enum AttentionKind: String, CaseIterable, Sendable {
         }
     }
 
-    /// Nothing else in the log reports it.
+    /// The log reports when it begins and when it is over: nothing else there does, or only document by document.
     var isLogged: Bool {
         switch self {
-        case .diskNearlyFull, .channelsOutdated, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted, .peerUnanswered,
+        case .diskNearlyFull, .channelsOutdated, .documentsHeld, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted, .peerUnanswered,
             .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails, .nobodyCanLogIn, .answersUnread: true
         default: false
         }
