@@ -124,9 +124,14 @@ struct SteeringTests {
         try await again.save("late", "{}")
         let status = try await again.replicator("hub")
         #expect(status["activity"] == "stopped" && status["stopped_by_operator"] == true)
-        #expect(try await again.command("status").output.contains("stopped by an operator, even after the agent restarts"))
-        // Who stopped it knows of it.
-        #expect(try await again.isWell())
+        // Who stopped it may have forgotten it; the agent works all the same.
+        let health = try await again.admin.get("/health")
+        let kept = try #require(try health.json["attention"]?.asArray?.first { $0["kind"]?.asString == "replicator_kept_stopped" }, "\(health)")
+        #expect(health.status == 200 && kept["gravity"] == "attention" && kept["subject"] == "replicator hub", "\(kept.text)")
+        let since = try #require(kept["since"]?.asString)
+        #expect(kept["text"]?.asString?.hasPrefix("stopped by an operator since \(since), ") == true, "\(kept.text)")
+        #expect(kept["remedy"] == "start with: nightjar replicator hub start", "\(kept.text)")
+        #expect(try await again.command("status").output.contains("needs attention: replicator hub: stopped by an operator since \(since)"))
         #expect(try await again.command("replicator", "hub", "pending", "late").output == "late: pending\n")
         #expect(try await again.command("replicator", "hub", "pending", "early").output == "early: not pending\n")
         let late = try await again.command("replicator", "hub", "pending", "late", "--json")
@@ -134,6 +139,7 @@ struct SteeringTests {
         #expect(try await !hub.has("late"))
         #expect(try await again.command("replicator", "hub", "start", "--reset").status == 0)
         try await eventually("late arrives") { try await hub.has("late") }
+        #expect(try await again.admin.get("/health").json["attention"]?.text.contains("replicator_kept_stopped") == false)
         #expect(try await again.stop().status == 0)
         let third = try await AgentProcess.start(configuration, in: folder)
         try await third.isSettled()

@@ -28,6 +28,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case answersUnread = "answers_unread"
     case hiddenConflicts = "hidden_conflicts"
     case replicatorStopped = "replicator_stopped"
+    case replicatorKeptStopped = "replicator_kept_stopped"
     case replicatorFailing = "replicator_failing"
     case pullWaits = "pull_waits_for_room"
     case replicatorOffline = "replicator_offline"
@@ -64,7 +65,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // Anything that a peer or a stranger can cause alone belongs here: otherwise they could make the agent report itself unhealthy.
         case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorKeptStopped, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
             .attention
         }
     }

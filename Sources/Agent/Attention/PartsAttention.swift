@@ -18,10 +18,22 @@ extension Agent {
 
     nonisolated func attention(of replicator: Replicator) async -> [Attention] {
         let now = environment.time.wallSeconds()
-        // Waiting because of an operator or a schedule needs no attention.
-        let waits = records.read(replicator.configuration.name).isStopped || resumption(of: replicator, now: now) != nil
+        let record = records.read(replicator.configuration.name)
+        // Documents that wait because of an operator or a schedule need no attention.
+        let waits = record.isStopped || resumption(of: replicator, now: now) != nil
         return await Self.attention(of: replicator, isMeantToWait: waits, startedAt: startedAt, now: now)
-            + certificateAttention(of: replicator, now: now)
+            + keptStopped(record, replicator.configuration.name) + certificateAttention(of: replicator, now: now)
+    }
+
+    /// The operator who stopped it may have forgotten it, or be another one.
+    private nonisolated func keptStopped(_ record: ReplicatorRecord, _ name: String) -> [Attention] {
+        guard record.isStopped else { return [] }
+        let since = record.stoppedAt.map { " since \(Timestamp.format($0))" } ?? ""
+        return [
+            Attention(
+                .replicatorKeptStopped, "replicator \(name)", since: record.stoppedAt,
+                "stopped by an operator\(since), and stays so even after the agent restarts (stop --keep)", remedy: "start with: nightjar replicator \(name) start")
+        ]
     }
 
     static func attention(of replicator: Replicator, isMeantToWait: Bool, startedAt: Int64, now: Int64) async -> [Attention] {

@@ -86,7 +86,10 @@ extension Agent {
     nonisolated func remember(_ replicator: Replicator, isStopped: Bool? = nil) throws {
         let name = replicator.configuration.name
         var record = records.read(name)
-        if let isStopped { record.isStopped = isStopped }
+        if let isStopped {
+            record.isStopped = isStopped
+            record.stoppedAt = isStopped ? record.stoppedAt ?? environment.time.wallSeconds() : nil
+        }
         record.counts = replicator.lifetime
         let status = replicator.status
         (record.lastSuccess, record.wentBack) = (status.lastSuccess, status.wentBack)

@@ -9,6 +9,8 @@ import Synchronization
 struct ReplicatorRecord: Sendable, Equatable {
     /// An operator stopped it, and wants it to stay stopped.
     var isStopped = false
+    /// When that was (seconds since 1970); nil if it was not, or with an earlier version.
+    var stoppedAt: Int64?
     /// For all runs.
     var counts = ReplicationCounts()
     /// Seconds since 1970.
@@ -33,6 +35,7 @@ struct ReplicatorRecord: Sendable, Equatable {
     /// Anything that is not a record of this version counts as empty.
     init(json: JSONValue) {
         isStopped = json["stopped"]?.asBool ?? false
+        stoppedAt = json["stopped_at"]?.asInt64
         lastSuccess = json["last_success"]?.asInt64
         autoPurge = json["enable_auto_purge"]?.asBool
         if let noted = json["remote_went_back"], let time = noted["time"]?.asInt64 {
@@ -45,7 +48,7 @@ struct ReplicatorRecord: Sendable, Equatable {
 
     var json: JSONValue {
         JSONOutput.object([
-            "stopped": .bool(isStopped), "last_success": lastSuccess.map { JSONOutput.number($0) } ?? .null, "counts": Self.report(counts),
+            "stopped": .bool(isStopped), "stopped_at": stoppedAt.map { JSONOutput.number($0) } ?? .null, "last_success": lastSuccess.map { JSONOutput.number($0) } ?? .null, "counts": Self.report(counts),
             "enable_auto_purge": autoPurge.map { .bool($0) } ?? .null,
             "remote_went_back": wentBack.map {
                 JSONOutput.object([

@@ -170,9 +170,6 @@ enum StatusText {
                 let name = string(replicator["name"])
                 notes += "\(name): suspended by its schedule until \(TextTable.printable(time)), or now: nightjar replicator \(name) resume\n"
             }
-            if replicator["stopped_by_operator"]?.asBool == true {
-                notes += "\(string(replicator["name"])): stopped by an operator, even after the agent restarts (stop --keep)\n"
-            }
             if replicator["tls"]?["unsafe"]?.asBool == true {
                 notes += "\(string(replicator["name"])): WARNING: accepts any server certificate (unsafe_skip_server_certificate_verification)\n"
             }
