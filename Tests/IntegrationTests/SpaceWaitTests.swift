@@ -21,7 +21,7 @@ struct SpaceWaitTests {
         try await hub.load("late", 30, extra: ",\"pad\":\"\(Self.pad)\"")
         try await agent.waits("the pull waits") { $0["pull_waits"]?["code"]?.asInt64 == 507 && $0["activity"] == "idle" }
         let status = try await agent.replicator("hub")
-        #expect(status["pull_waits"]?["message"]?.asString?.contains("quota of 2048 KiB") == true, "\(status.text)")
+        #expect(status["pull_waits"]?["message"]?.asString?.contains("quota of 2 MiB") == true, "\(status.text)")
         #expect(status["pull_waits"]?["remedy"]?.asString?.contains("make room") == true && status["error"]?.isNull == true, "\(status.text)")
         let health = try await agent.admin.get("/health")
         #expect(health.text.contains("pull_waits_for_room"), "\(health.text)")
@@ -33,7 +33,7 @@ struct SpaceWaitTests {
         for id in Set([absent[0], absent[absent.count - 1]]) {
             let why = try await agent.admin.get("/api/databases/main/why/\(id)").json
             let pull = why["replicators"]?.asArray?.first?["pull"] ?? .null
-            #expect(pull["state"] == "waiting_for_room" && pull["text"]?.asString?.contains("quota of 2048 KiB") == true, "\(pull.text)")
+            #expect(pull["state"] == "waiting_for_room" && pull["text"]?.asString?.contains("quota of 2 MiB") == true, "\(pull.text)")
             #expect(pull["remedy"]?.asString?.contains("raise the database's quota") == true && pull["text"]?.asString?.contains("the peer cannot") == false)
             let there = try await hub.admin.get("/api/databases/main/why/\(id)").json
             for peer in there["listeners"]?.asArray?.first?["peers"]?.asArray ?? [] { #expect(peer["state"] != "sent", "\(peer.text)") }

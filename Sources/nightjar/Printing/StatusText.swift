@@ -294,12 +294,14 @@ enum StatusText {
         return "\(whole) s"
     }
 
+    /// Rounded up, as in the agent's own texts: a limit never reads as less than it is.
     static func bytes(_ value: JSONValue?) -> String {
         guard let bytes = value?.asInt64 else { return "-" }
+        func tenths(of unit: Double) -> String { decimal((Double(bytes) / unit * 10).rounded(.up) / 10, 1) }
         if bytes < 1 << 10 { return "\(bytes) B" }
-        if bytes < 1 << 20 { return "\(bytes >> 10) KiB" }
-        if bytes < 1 << 30 { return "\(decimal(Double(bytes) / 1_048_576, 1)) MiB" }
-        return "\(decimal(Double(bytes) / 1_073_741_824, 1)) GiB"
+        if bytes <= 1_023 << 10 { return "\((bytes + 1_023) >> 10) KiB" }
+        if bytes < 1 << 30 { return "\(tenths(of: 1_048_576)) MiB" }
+        return "\(tenths(of: 1_073_741_824)) GiB"
     }
 
     /// A number with a fixed number of decimals.

@@ -98,7 +98,7 @@ import Testing
         guardian.watch(wanted, folder: "/", &options)
         options.usage.countedBlobs(900_000)
         #expect(options.refusal(.local, 100_000) == nil)
-        #expect(options.refusal(.local, 200_000)?.contains("quota of 1024 KiB") == true && guardian.state(wanted.name.value) == nil)
+        #expect(options.refusal(.local, 200_000)?.contains("quota of 1 MiB") == true && guardian.state(wanted.name.value) == nil)
         // Nothing is kept for deltas.
         options.usage.changedBlobs(by: 40_000)
         #expect(options.refusal(.peers, 200_000) != nil && guardian.state(wanted.name.value) == nil && options.usage.isShort)
