@@ -270,7 +270,10 @@ package actor Agent {
         }
         let folder = "\(settings.data.value)/\(wanted.name.value).nightjar"
         disks.watch(wanted, folder: folder, &options)
-        let database = try Database.open(folder: folder, name: wanted.name.value, options: options, environment: environment)
+        let database: Database
+        do throws(StoreError) {
+            database = try Database.open(folder: folder, name: wanted.name.value, options: options, environment: environment)
+        } catch { throw AgentUser.explained(error, data: settings.data.value) }
         do {
             if wanted.quota != nil { try database.blobs.count() } else { countBlobs(of: database) }
             for collection in wanted.collections { _ = try database.createCollection(CollectionName(collection.value)) }

@@ -25,7 +25,9 @@ final class DataFolderLock: Sendable {
         let path = "\(folder)/agent.lock"
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            throw AgentError(.failed, "cannot use the data folder \(folder): \(String(cString: strerror(errno))) at \(path)")
+            let reason = errno
+            let remedy = AgentUser.remedy(reason, at: path, data: folder).map { "; \($0)" } ?? ""
+            throw AgentError(.failed, "cannot use the data folder \(folder): \(String(cString: strerror(reason))) at \(path)\(remedy)")
         }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let reason = errno

@@ -114,6 +114,22 @@ struct DataFolderTests {
         #expect(try folder.text("data") == "a file")
     }
 
+    @Test("what another user made is not opened: the error says who runs the agent, whose it is, and what to do", .enabled(if: geteuid() == 0, "only root can be somebody else"), arguments: [
+        ("data/main.nightjar", "as root: chown -R nobody"), ("data", "run it as the agent's user (root), for example sudo -u root; or, if it is to run as user nobody, as root: chown -R nobody"),
+    ])
+    func othersFolder(_ name: String, _ remedy: String) async throws {
+        let folder = try TemporaryFolder()
+        #expect(chmod(folder.path, 0o755) == 0)
+        let agent = try await AgentProcess.start(Configuration.hub(), in: folder)
+        #expect(try await agent.stop().status == 0)
+        #expect(try await Subprocess.run("/bin/sh", ["-c", "chown -R 65534 data && chown -R 0 \(name) && chmod 700 \(name)"], folder: folder.path).status == 0)
+        let refused = try await Subprocess.run(
+            "/usr/bin/setpriv", ["--reuid=65534", "--clear-groups", try NightjarExecutable.path(), "run", "--config", folder.path("nightjar.yaml")], folder: folder.path)
+        #expect(refused.status == 1 && refused.errors.contains("Permission denied"), "\(refused)")
+        let whose = "the agent runs as user nobody, and \(folder.path(name)) belongs to root (mode 0700): \(remedy) \(folder.path("data"))"
+        #expect(refused.errors.contains(whose), "\(refused)")
+    }
+
     enum Damage: String, CaseIterable, Sendable, CustomTestStringConvertible {
         case text, anotherProgram, newerSchema, halfHeader, truncated, zeroedPages
 
