@@ -103,7 +103,17 @@ struct DocumentSizeTests {
         #expect(try await small.replicator("hub")["too_large_is_capped"]?.asBool == false)
         let status = try await small.command("status")
         #expect(status.output.contains("hub: too large for this agent when the remote gave them: 1 document; asked for again once it starts with a larger limits.memory\n"), "\(status)")
+        let told = try #require(try await Self.attention(small, "documents_not_taken"))
+        #expect(told["subject"] == "replicator hub, memory" && told["gravity"] == "attention", "\(told.text)")
+        #expect(told["text"]?.asString?.hasPrefix("1 document of the remote not taken: ") == true && told["text"]?.asString?.hasSuffix("such as document film of _default._default") == true, "\(told.text)")
+        #expect(told["remedy"]?.asString?.hasPrefix("set limits: { memory: ") == true, "\(told.text)")
         #expect(try await small.stop().status == 0)
+        // The next run knows it, too.
+        let again = try await AgentProcess.start(edge("8MiB"), in: folder)
+        try await again.waits("too_large", is: 1)
+        let why = try await again.command("doc", "why", "main", "film")
+        #expect(why.status == 0 && why.output.contains("pull: refused_here: ") && why.output.contains("limits: { memory"), "\(why)")
+        #expect(try await again.stop().status == 0)
         let large = try await AgentProcess.start(edge("64MiB"), in: folder)
         try await eventually("it is taken") { try await large.has("film") }
         try await large.waits("too_large", is: 0)

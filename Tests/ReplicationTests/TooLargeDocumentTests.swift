@@ -27,7 +27,9 @@ struct TooLargeDocumentTests {
         try await b.fill(0..<count)
         let refused = try await pull(a, hub, upTo: 10)
         #expect(refused.status.error == nil && refused.status.counts.pulled == 0, "\(refused)")
-        #expect(refused.left == .init(count: TooLargeDocuments.most, isCapped: true))
+        #expect(refused.left.count == TooLargeDocuments.most && refused.left.isCapped && refused.left.example?.collection == .default, "\(refused.left)")
+        // Not limits.memory was exceeded.
+        #expect(refused.left.neededMemory == nil)
         // They do not arrive before more is allowed.
         let again = try await pull(a, hub, upTo: 10)
         #expect(again.status.counts.total == 0 && again.left == refused.left, "\(again)")
@@ -38,6 +40,21 @@ struct TooLargeDocumentTests {
         #expect(try await a.count() == count + 1)
         #expect(try await a.get("purged") == nil)
         #expect(try await pull(a, hub, upTo: 2_000).status.counts.total == 0)
+    }
+
+    @Test func theMemoryThatADocumentNeedsIsKeptAsLongAsTheDocumentIsOnTheList() async throws {
+        let (database, remote) = (try TestDatabase(), RemoteID(1))
+        let collection = try database.collection()
+        let (small, large) = (Bounds(memory: 1 << 23, document: 10), Bounds(memory: 1 << 24, document: 10))
+        func noted() async throws -> TooLargeDocuments.Noted { try await database.database.read { try TooLargeDocuments.noted(remote, collection, $0) } }
+        try await database.database.write { transaction in
+            try TooLargeDocuments.note(doc("film"), small, needed: 12_000_000, since: nil, remote, collection, transaction)
+            try TooLargeDocuments.note(doc("song"), small, since: nil, remote, collection, transaction)
+        }
+        #expect(try await noted().documents == [doc("film"): small, doc("song"): small])
+        #expect(try await noted().needed == [doc("film"): 12_000_000])
+        try await database.database.write { try TooLargeDocuments.forget([doc("film")], askedWith: large, remote, collection, $0) }
+        #expect(try await noted() == TooLargeDocuments.Noted(documents: [doc("song"): small]))
     }
 
     @Test func whatIsStillTooLargeWhenTheChangesAreReadAgainStaysOnTheList() async throws {

@@ -134,14 +134,20 @@ extension Agent {
         }
         if let found = try? await replicator.tooLarge(), found.count > 0 {
             let count = found.isCapped ? "\(found.count) or more documents" : Plural.count(found.count, "document")
+            let example = found.example.map { ", such as document \($0.id) of \($0.collection)" } ?? ""
             list.append(
                 Attention(
                     .documentsNotTaken, "\(subject), memory",
-                    "\(count) of the remote not taken: too large for limits.memory when they came",
-                    remedy: "the log named them, and the memory that they need: raise limits: { memory } and restart the agent, which then asks for them again; or make "
-                        + "them smaller at the peer"))
+                    "\(count) of the remote not taken: too large for limits.memory when \(found.count == 1 ? "it" : "they") came\(example)",
+                    remedy: "\(largerMemory(found.neededMemory)) and restart the agent, which then asks for what was not taken; or make it smaller at the peer. The log named "
+                        + "each, and the memory that it needs; nightjar doc why says it too"))
         }
         return list
+    }
+
+    /// What to set, rounded up to what people write.
+    static func largerMemory(_ needed: Int?) -> String {
+        needed.map { "set limits: { memory: \(($0 + (1 << 20) - 1) >> 20)MiB } here, or more," } ?? "set a larger limits: { memory } here"
     }
 
     /// Stopped by an error, making no progress, or without a connection for a long time.

@@ -149,10 +149,10 @@ struct ReplicatorWhereabouts: Sendable {
                     ? "raise the limit that is named: it is requested again by itself from the agent's next start on"
                     : "fix the reason there: a document that changes is sent again; \(start) --reset asks for everything again"
             ).with(["since": .string(Timestamp.format(refused.since)), "error": Agent.report(refused.error)])
-        case .tooLarge(let memory):
+        case .tooLarge(let memory, let needed):
             return WhereaboutsStatement(
                 "refused_here", "the remote sent it, and it was too large for this agent's limits.memory (\(memory)) or for max_document_bytes",
-                remedy: "set a larger limits: { memory } here and restart the agent: it is requested again by itself, and if it is still too large, the log says how much "
+                remedy: "\(Agent.largerMemory(needed)) and restart the agent: it is requested again by itself, and if it is still too large, the log says how much "
                     + "it takes; or have it made smaller at the remote")
         case .blobUnderWay(let blob): return underWay(blob, "from the peer")
         case .inConflict(let conflict): return self.conflict(conflict)

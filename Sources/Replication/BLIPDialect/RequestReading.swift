@@ -43,7 +43,8 @@ extension ReceivedFields {
             let toldHere = "\(told) this agent's limits.memory (\(memory.limit)) has room; set limits: { memory } here to \(needed) or more: "
                 + "it is requested again by itself from the agent's next start on"
             throw MessageError(
-                code: 413, message: memory.isRequested ? toldHere : toldThere, messageForPeer: memory.isRequested ? toldThere : nil, exceedsLocalSize: true)
+                code: 413, message: memory.isRequested ? toldHere : toldThere, messageForPeer: memory.isRequested ? toldThere : nil, exceedsLocalSize: true,
+                neededMemory: needed)
         }
         guard !request.isTruncated, size <= limits.maximumDocumentBytes else {
             throw MessageError(

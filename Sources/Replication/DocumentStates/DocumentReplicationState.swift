@@ -54,8 +54,9 @@ public struct DocumentReplicationState: Sendable {
         case waiting(WaitingDocument)
         /// The peer sent it, and it cannot be accepted; or the peer announced it, and says why it does not send it.
         case refusedHere(WaitingDocument)
-        /// It was too large for this `limits.memory`, in bytes, when the peer sent it.
-        case tooLarge(memory: Int)
+        /// It was too large for this `limits.memory`, in bytes, when the peer sent it; `needed` is the one with which it would have been taken, if that is
+        /// known.
+        case tooLarge(memory: Int, needed: Int?)
         case blobUnderWay(BlobUnderWay)
         case inConflict(PendingConflict)
         /// The revision that the remote is known to have.
@@ -90,6 +91,7 @@ extension Replicator {
         var checkpoint: SequenceNumber = 0
         /// The limits for which the remote's document was too large; nil if it was not.
         var tooLarge: TooLargeDocuments.Bounds?
+        var neededMemory: Int?
     }
 
     /// The state of a document according to what is stored and under way, whether the replicator runs or not.
@@ -129,7 +131,8 @@ extension Replicator {
             if let push = notes.push, try !transaction.isOwed(push, collection) { notes.push = nil }
             notes.pull = try transaction.exclusion(collection, remote: remote, direction: .pull, id: id)
             notes.orphaned = try transaction.exclusion(collection, remote: remote, direction: .access, id: id)
-            notes.tooLarge = try TooLargeDocuments.noted(remote, collection, transaction).documents[id]
+            let large = try TooLargeDocuments.noted(remote, collection, transaction)
+            (notes.tooLarge, notes.neededMemory) = (large.documents[id], large.needed[id])
             return notes
         }
     }
@@ -182,7 +185,7 @@ extension Replicator {
         if let waiting = waiting.find(collection, id, .pull) { return .waiting(waiting) }
         if let orphaned = notes.orphaned, notes.row?.isDeleted == false { return .orphaned(orphaned) }
         if let refused = waiting.refusedHere(collection, id) { return .refusedHere(refused) }
-        if let bounds = notes.tooLarge { return .tooLarge(memory: bounds.memory) }
+        if let bounds = notes.tooLarge { return .tooLarge(memory: bounds.memory, needed: notes.neededMemory) }
         if let conflict = notes.conflict { return .inConflict(conflict) }
         return notes.row?.remoteRevision.map { .known($0) } ?? .notAnnounced
     }

@@ -9,6 +9,8 @@ struct MessageError: Error, Sendable {
     var messageForPeer: String?
     /// The document is larger than the local settings allow.
     var exceedsLocalSize = false
+    /// See `ReplicationError.neededMemory`.
+    var neededMemory: Int?
 
     static func bad(_ message: String) -> MessageError { MessageError(code: 400, message: message) }
 
@@ -36,7 +38,7 @@ extension ReplicationError {
     /// The same error for code that decides about the document or the connection.
     init(_ error: MessageError) {
         self.init(domain: .http, code: error.code, message: error.message)
-        exceedsLocalSize = error.exceedsLocalSize
+        (exceedsLocalSize, neededMemory) = (error.exceedsLocalSize, error.neededMemory)
     }
 
     /// The store could not answer a question of the peer.

@@ -55,6 +55,8 @@ enum TooLargeDocuments {
     /// What is recorded for a collection and a remote.
     struct Noted: Sendable, Equatable {
         var documents: [DocumentID: Bounds] = [:]
+        /// The `limits.memory`, in bytes, with which a document would be taken, as far as it is known.
+        var needed: [DocumentID: Int] = [:]
         var unnamed: [Unnamed] = []
 
         fileprivate mutating func note(_ new: Unnamed) {
@@ -80,13 +82,15 @@ enum TooLargeDocuments {
         var since: RemoteSequence?
     }
 
-    /// - Parameter since: a sequence after which the remote's changes include the document.
+    /// - Parameters:
+    ///   - needed: the `limits.memory` with which it would be taken.
+    ///   - since: a sequence after which the remote's changes include the document.
     static func note(
-        _ id: DocumentID, _ bounds: Bounds, since: RemoteSequence?, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
+        _ id: DocumentID, _ bounds: Bounds, needed: Int? = nil, since: RemoteSequence?, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
         try change(remote, collection, transaction) { noted in
             if noted.documents[id] != nil || noted.documents.count < most {
-                noted.documents[id] = bounds
+                (noted.documents[id], noted.needed[id]) = (bounds, needed)
             } else {
                 noted.note(Unnamed(bounds: bounds, since: since))
             }
@@ -113,7 +117,9 @@ enum TooLargeDocuments {
         _ ids: [DocumentID], askedWith bounds: Bounds, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
         try change(remote, collection, transaction) { noted in
-            for id in ids { if let before = noted.documents[id], bounds.allowMore(than: before) { noted.documents[id] = nil } }
+            for id in ids {
+                if let before = noted.documents[id], bounds.allowMore(than: before) { (noted.documents[id], noted.needed[id]) = (nil, nil) }
+            }
         }
     }
 
@@ -140,11 +146,13 @@ enum TooLargeDocuments {
             collection, id: key(remote), body: after == Noted() ? nil : encode(after), expectedRevision: stored?.revision)
     }
 
-    /// `{"ID": [memory, document]}`, and under the empty id, which no document has, `[[memory, document, since]]` for documents whose ids are not
+    /// `{"ID": [memory, document]}`, or `[memory, document, needed]`, and under the empty id, which no document has, `[[memory, document, since]]` for documents whose ids are not
     /// recorded.
     private static func encode(_ noted: Noted) -> [UInt8] {
-        var members = noted.documents.sorted { $0.key < $1.key }.map { id, bounds in
-            JSONObject.Member(key: id.text, value: .array([.int(bounds.memory), .int(bounds.document)]))
+        var members = noted.documents.sorted { $0.key < $1.key }.map { id, bounds -> JSONObject.Member in
+            var values: [JSONValue] = [.int(bounds.memory), .int(bounds.document)]
+            if let needed = noted.needed[id] { values.append(.int(needed)) }
+            return JSONObject.Member(key: id.text, value: .array(values))
         }
         if !noted.unnamed.isEmpty {
             let unnamed = noted.unnamed.map { each in
@@ -165,8 +173,10 @@ enum TooLargeDocuments {
                     guard let parts = each.asArray, parts.count == 3, let bounds = bounds(parts) else { return nil }
                     return Unnamed(bounds: bounds, since: parts[2].asString.map { RemoteSequence(json: $0) })
                 }
-            } else if let bounds = bounds(values), values.count == 2 {
-                noted.documents[DocumentID(stored: member.key)] = bounds
+            } else if let bounds = bounds(values), values.count <= 3 {
+                let id = DocumentID(stored: member.key)
+                noted.documents[id] = bounds
+                noted.needed[id] = values.dropFirst(2).first?.asInt64.map { Int($0) }
             }
         }
         return noted

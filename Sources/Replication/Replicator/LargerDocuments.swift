@@ -8,14 +8,24 @@ extension Replicator {
     /// Documents of the remote that were too large when they arrived, and have not been requested since. One that has become smaller there may be
     /// here by now.
     public struct TooLarge: Sendable, Equatable {
+        /// One of them, by name.
+        public struct Example: Sendable, Equatable {
+            public var collection: CollectionName
+            public var id: DocumentID
+        }
+
+
         public var count = 0
         /// There are more, whose ids are not recorded. They are requested again as well.
         public var isCapped = false
+        public internal(set) var example: Example?
+        /// The least `limits.memory`, in bytes, with which all would be taken for which it is known.
+        public internal(set) var neededMemory: Int?
 
         public init(count: Int = 0, isCapped: Bool = false) { (self.count, self.isCapped) = (count, isCapped) }
     }
 
-    /// The number of such documents.
+    /// Such documents.
     public nonisolated func tooLarge() async throws -> TooLarge {
         guard configuration.type.pulls else { return TooLarge() }
         let (key, database) = (configuration.remoteKey, configuration.database)
@@ -26,6 +36,8 @@ extension Replicator {
             for collection in collections {
                 let noted = try TooLargeDocuments.noted(remote, collection, transaction)
                 found.count += noted.documents.count
+                if found.example == nil, let id = noted.documents.keys.min() { found.example = TooLarge.Example(collection: collection.name, id: id) }
+                found.neededMemory = [found.neededMemory, noted.needed.values.max()].compactMap(\.self).max()
                 if !noted.unnamed.isEmpty { found.isCapped = true }
             }
             return found

@@ -138,17 +138,17 @@ struct PullActions {
     }
 
     private func report(_ event: DocumentEvent, _ link: CollectionLink) {
-        if event.error?.exceedsLocalSize == true { noteTooLarge(event.id, link) }
+        if let error = event.error, error.exceedsLocalSize { noteTooLarge(event.id, needed: error.neededMemory, link) }
         driver.reports.report(event)
     }
 
     /// Must precede the checkpoint that passes it: the writer works in order.
-    private func noteTooLarge(_ id: DocumentID, _ link: CollectionLink) {
+    private func noteTooLarge(_ id: DocumentID, needed: Int?, _ link: CollectionLink) {
         guard let remote = link.remote else { return }
         let (bounds, collection) = (TooLargeDocuments.Bounds(driver.memory, driver.limits), link.collection)
         // The pull itself may already be past the document.
         let since = link.checkpoint?.saved.remote ?? link.pulledFrom
-        driver.write { try TooLargeDocuments.note(id, bounds, since: since, remote, collection, $0) } then: { _, _ in }
+        driver.write { try TooLargeDocuments.note(id, bounds, needed: needed, since: since, remote, collection, $0) } then: { _, _ in }
     }
 
     /// What the version in force answered before a revision's blobs were fetched counts; it is asked about the others.

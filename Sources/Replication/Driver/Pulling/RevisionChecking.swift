@@ -108,6 +108,8 @@ enum RevisionChecking {
             message: "document \(revision.id) \(reservationPurpose ?? ""), for which \(needed) bytes of memory are needed; "
                 + (isTooLarge ? "half of limits.memory (\(memory.limit)) is less" : "limits.memory (\(memory.limit)) has no room now"))
         error.exceedsLocalSize = isTooLarge
+        // Work may use half of it.
+        if isTooLarge { error.neededMemory = 2 * needed }
         return (.refused(revision, error), nil)
     }
 
