@@ -106,17 +106,21 @@ struct ReplicatorWhereabouts: Sendable {
             ).with(["plugin": .string(failure.plugin), "error": .string(failure.message)])
         case .pending: pending("it waits to be pushed")
         case .lookedAt(let checkpoint):
-            pending("it was processed (the checkpoint is at sequence \(checkpoint)), and the remote is not known to have its current revision")
+            pending("it was processed (the checkpoint is at sequence \(checkpoint)), and the remote is not known to have its current revision", isPassed: true)
         }
     }
 
-    private func pending(_ text: String) -> WhereaboutsStatement {
+    /// - Parameter isPassed: whether the checkpoint is past it. Otherwise it goes by itself, and another look at everything would only delay it.
+    private func pending(_ text: String, isPassed: Bool = false) -> WhereaboutsStatement {
         if let refusal = replicator.status.refusals.push {
             return WhereaboutsStatement(
                 "pending", "\(text): the peer accepts nothing from us: \(refusal.cause)", remedy: "let this login write there, or set type: pull")
         }
         if connection != nil { return WhereaboutsStatement("pending", "\(text), once the replicator is connected") }
-        return WhereaboutsStatement("pending", text, remedy: "if it stays: \(start) --reset checks every document again")
+        return WhereaboutsStatement(
+            "pending", text,
+            remedy: isPassed
+                ? "if it stays: \(start) --reset checks every document again" : "nothing has to be done; if it stays, nightjar replicator \(name) pending says why")
     }
 
     // MARK: - From the remote
@@ -187,6 +191,7 @@ struct ReplicatorWhereabouts: Sendable {
         if let error = replicator.status.refusals.space {
             return waitingForRoom(error, "what may not fit is not requested, so either this is such a document, or it is not there")
         }
+        if replicator.status.activity == .busy { return WhereaboutsStatement("not_given", "\(text) so far\(lost), and the replicator is still at work") }
         return WhereaboutsStatement(
             "not_given", bounds.isEmpty ? text + lost : "\(text)\(lost), which asks for less than everything (\(bounds.joined(separator: "; ")))",
             remedy: "check whether it is there, and whether this login may read it; \(start) --reset asks for everything again")

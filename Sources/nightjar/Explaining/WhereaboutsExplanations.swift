@@ -38,7 +38,8 @@ extension Explanation {
             "nightjar explain remote_went_back."),
         Explanation(
             "pending", "The document waits to be pushed, or the feed of a listener's peer has not reached it.",
-            "If it stays, check the connection: nightjar status. nightjar replicator NAME start --reset checks every document again."),
+            "It goes by itself. If it stays, check the connection: nightjar status. Where the text says that it was processed already, nightjar replicator NAME start "
+                + "--reset checks every document again."),
         Explanation(
             "unanswered", "The connection of a replicator is up, but the peer owes a reply and has sent nothing for ten seconds or more.",
             "Check the peer, or a proxy in front of it: it hangs. The connection ends by itself when pings are not answered (heartbeat); nightjar replicator NAME "
