@@ -115,7 +115,9 @@ struct ReplicatorRoutes: Sendable {
             throw AgentError(.conflict, "replicator \"\(name)\" is stopped; its next start offers them again: nightjar replicator \(name) start")
         }
         let count = try await replicator.refusedCount()
-        let isNow = count > 0 ? await replicator.retryRefused() : false
+        // A peer that accepts nothing at all has refused no single document.
+        let isRefused = count > 0 || replicator.status.refusals.push != nil
+        let isNow = isRefused ? await replicator.retryRefused() : false
         return Answer.json(
             JSONOutput.object(["ok": .bool(true), "documents": JSONOutput.number(count), "now": .bool(isNow)]), status: 202)
     }

@@ -54,14 +54,17 @@ extension Agent {
             list.append(
                 Attention(
                     .documentsRefused, subject, since: refused.oldest, "the peer refuses \(Plural.count(refused.count, "document"))\(time)",
-                    remedy: "nightjar replicator \(name) refused says which and why; once that is fixed there: nightjar replicator \(name) retry-refused"))
+                    remedy: "nightjar replicator \(name) refused says which and why; once that is fixed there, "
+                        + (replicator.configuration.isContinuous
+                            ? "they are offered again by themselves, with each new connection and at least once an hour; at once with nightjar replicator \(name) retry-refused"
+                            : "the next run offers them again: nightjar replicator \(name) start")))
         }
         let status = replicator.status
         if let error = status.refusals.push, status.activity != .stopped {
             list.append(
                 Attention(
                     .documentsRefused, subject, since: status.behindSince.push, "the peer accepts nothing from us: \(error.cause)",
-                    remedy: "let this login write there, or set type: pull; it is retried by itself, or at once with nightjar replicator \(name) retry-refused"))
+                    remedy: "let this login write there, or set type: pull; \(retriesOfPush(by: name))"))
         }
         if let error = status.refusals.space, status.activity != .stopped {
             list.append(Attention(.pullWaits, subject, since: status.behindSince.space, "the pull waits for room: \(error.cause)", remedy: roomRemedy))
@@ -143,6 +146,11 @@ extension Agent {
                         + "each, and the memory that it needs; nightjar doc why says it too"))
         }
         return list
+    }
+
+    /// When a push is tried again at a peer that accepts nothing (`deferral`, `max_deferral`).
+    static func retriesOfPush(by name: String) -> String {
+        "it is tried again by itself, every five minutes at least; at once with nightjar replicator \(name) retry-refused"
     }
 
     /// What to set, rounded up to what people write.
@@ -282,7 +290,8 @@ extension Agent {
                 .documentsNotTaken, subject, since: found.map(\.refusal.since).min(),
                 "of what peers push, \(count) refused as too large, such as \(key.id) of \(key.database) from \(first.peer): \(first.error)",
                 remedy: "raise the limit that is named, if it is a setting, and nightjar reload (restart the agent if it is limits.memory), or have the documents made "
-                    + "smaller; a Nightjar pushes them again with nightjar replicator NAME retry-refused, other peers once they change")
+                    + "smaller; a Nightjar pushes them again by itself within an hour (at once with nightjar replicator NAME retry-refused there), other peers once they "
+                    + "change")
         ]
     }
 

@@ -147,7 +147,7 @@ struct ListenerWhereabouts: Sendable {
         WhereaboutsStatement(
             "not_accepted", "\(refusal.peer) pushed it, and it was refused as too large: \(refusal.error)",
             remedy: "raise the limit that is named, if it is a setting, and nightjar reload (restart the agent if it is limits.memory), or have the document made "
-                + "smaller; a Nightjar pushes it again with nightjar replicator NAME retry-refused, another peer once it changes"
+                + "smaller; a Nightjar pushes it again by itself within an hour (at once with nightjar replicator NAME retry-refused there), another peer once it changes"
         ).with(["since": .string(Timestamp.format(refusal.since))])
     }
 

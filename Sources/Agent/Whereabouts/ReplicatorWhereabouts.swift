@@ -84,7 +84,7 @@ struct ReplicatorWhereabouts: Sendable {
                 "refused", "the peer refused it with \(noted.plugin)/\(noted.version): \(noted.error)",
                 remedy: isConflict(noted) && !config.type.pulls
                     ? "let the replicator pull too (type: push_and_pull): the peer's revision comes here, and the resolver decides"
-                    : "fix the reason there, or change the document; then nightjar replicator \(name) retry-refused"
+                    : "fix the reason there, or change the document: \(offeredAgain)"
             ).with(noted).with(["domain": .string(noted.plugin), "code": Int64(noted.version).map { .int($0) }, "reason": .string(noted.error)])
         case .waiting(let waiting): self.waiting(waiting, waiting.error.domain == .store ? "this database cannot give" : "the peer cannot take")
         case .blobUnderWay(let blob): underWay(blob, "to the peer")
@@ -110,11 +110,19 @@ struct ReplicatorWhereabouts: Sendable {
         }
     }
 
+    /// When a refused document is offered again.
+    private var offeredAgain: String {
+        config.isContinuous
+            ? "it is offered again by itself, with each new connection and at least once an hour; at once with nightjar replicator \(name) retry-refused"
+            : "it is offered again by the next run: \(start)"
+    }
+
     /// - Parameter isPassed: whether the checkpoint is past it. Otherwise it goes by itself, and another look at everything would only delay it.
     private func pending(_ text: String, isPassed: Bool = false) -> WhereaboutsStatement {
         if let refusal = replicator.status.refusals.push {
             return WhereaboutsStatement(
-                "pending", "\(text): the peer accepts nothing from us: \(refusal.cause)", remedy: "let this login write there, or set type: pull")
+                "pending", "\(text): the peer accepts nothing from us: \(refusal.cause)",
+                remedy: "let this login write there, or set type: pull; \(config.isContinuous ? Agent.retriesOfPush(by: name) : "then \(start)")")
         }
         if connection != nil { return WhereaboutsStatement("pending", "\(text), once the replicator is connected") }
         return WhereaboutsStatement(

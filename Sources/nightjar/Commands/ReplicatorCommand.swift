@@ -104,11 +104,12 @@ struct ReplicatorCommand: AsyncParsableCommand {
             case .retryRefused:
                 let answer = try await agent.request("POST", "\(path)/retry-refused")
                 let count = answer["documents"]?.asInt64 ?? 0
-                let what = "\(Plural.count(count, "document")) that the peer refused"
-                show(
-                    answer,
-                    count == 0 ? "the peer refuses nothing: nothing is offered again"
-                        : answer["now"]?.asBool == true ? "offering \(what)" : "not connected; the next connection offers \(what)")
+                let what = count == 0 ? "what waits, although the peer accepted nothing so far" : "\(Plural.count(count, "document")) that the peer refused"
+                if answer["now"]?.asBool == true {
+                    show(answer, "offering \(what)")
+                } else {
+                    show(answer, count == 0 ? "the peer refuses nothing: nothing is offered again" : "not connected; the next connection offers \(what)")
+                }
             }
         }
     }

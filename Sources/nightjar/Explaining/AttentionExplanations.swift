@@ -85,8 +85,8 @@ extension Explanation {
             "Look at the replicator's own entry in nightjar status: it is not connected, or the peer is slow."),
         Explanation(
             "documents_refused", "The peer refused documents. Or limits.memory of a listener has no room to send documents of this size to peers that pull.",
-            "nightjar replicator NAME refused says which and why. Change the documents, or what the peer allows; then nightjar replicator NAME retry-refused. "
-                + "Without that, each is offered again, body and all, when it changes, on each new connection, and after a minute, then at growing intervals up to an hour. "
+            "nightjar replicator NAME refused says which and why. Change the documents, or what the peer allows. Each is offered again by itself, body and all, when it "
+                + "changes, on each new connection, and after a minute, then at growing intervals up to an hour; at once with nightjar replicator NAME retry-refused. "
                 + "What was refused because its version is in the future shows until, and is offered again at that time by itself. For a listener, the text says what helps."),
         Explanation(
             "documents_not_taken",
@@ -94,7 +94,8 @@ extension Explanation {
                 + "that name a blob larger than limits: { max_blob_bytes }: peers give these up, and each is reported for a day after it was last pushed. Or a "
                 + "remote has documents that are too large for limits.memory here.",
             "Fix the cause that is named: a plugin, a missing blob, a full disk. If it is a limit, raise it and nightjar reload, or have the documents made smaller; "
-                + "a Nightjar pushes them again with nightjar replicator NAME retry-refused, other peers once they change. The log names each."),
+                + "a Nightjar pushes them again by itself within an hour (at once with nightjar replicator NAME retry-refused there), other peers once they change. What a "
+                + "remote has is requested again when the agent starts with the limits: { memory } that the text names. The log names each."),
         Explanation(
             "documents_unrouted", "The sync function failed on documents or rejected them, and they are in no channel: no user gets them.",
             "nightjar doc unrouted DB says which and why. If sync failed, fix the plugin and save it. If it says rejected, change the document, or remove it: "

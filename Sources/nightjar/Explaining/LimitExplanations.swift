@@ -126,7 +126,8 @@ extension Explanation {
         Explanation("max_indexes", "A collection has reached its maximum of 64 indexes.", "Remove one that no query uses: _explain says which one a query takes."),
         Explanation(
             "refused_documents", "The peer refuses more than 10,000 documents of a collection: the rest are in the log, but not on the list.",
-            "nightjar replicator NAME refused has the reasons, mostly the same one: fix that, then nightjar replicator NAME retry-refused."),
+            "nightjar replicator NAME refused has the reasons, mostly the same one: fix that. All are offered again by themselves, with each new connection and at least once "
+                + "an hour; at once with nightjar replicator NAME retry-refused."),
         Explanation(
             "max_clock_drift", "A version is more than two minutes ahead of this machine's clock, so one of two clocks is or was wrong. Couchbase Lite 4 refuses it "
                 + "until that time has come.",

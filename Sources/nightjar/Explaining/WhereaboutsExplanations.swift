@@ -14,8 +14,8 @@ extension Explanation {
                 + "access (access_removed of a replicator counts them); the log names some of these."),
         Explanation(
             "not_accepted", "A peer pushed the document, and it was larger than what is accepted here.",
-            "Raise the limit that is named, or have the document made smaller. A Nightjar pushes it again with nightjar replicator NAME retry-refused, another peer "
-                + "once it changes."),
+            "Raise the limit that is named, or have the document made smaller. A Nightjar pushes it again by itself within an hour (at once with nightjar replicator NAME "
+                + "retry-refused there), another peer once it changes."),
         Explanation(
             "not_here", "The document is not in this database, but a remote or a peer announced it, and something holds it back.",
             "Do what the lines below it say."),
@@ -67,7 +67,8 @@ extension Explanation {
                 + "This side does not learn what the peer does then."),
         Explanation(
             "refused", "The peer refused the document.",
-            "Fix the reason there, or change the document; then nightjar replicator NAME retry-refused. A peer of a listener has to reconnect."),
+            "Fix the reason there, or change the document. A continuous replicator offers it again by itself, with each new connection and at least once an hour; at once "
+                + "with nightjar replicator NAME retry-refused. A peer of a listener has to reconnect."),
         Explanation(
             "refused_here", "The remote sent the document, and this database did not accept it.",
             "Fix the reason in the text: a document that changes is sent again, and one that was too large is sent again when the agent starts with a larger limit; "

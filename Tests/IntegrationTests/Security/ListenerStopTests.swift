@@ -61,6 +61,10 @@ struct ListenerStopTests {
         #expect(!hub.process.errors.contains("refused in a push from a peer"), "\(hub.process.errors)")
         let why = try await edge.admin.get("/api/databases/main/why/pushed-0").json["replicators"]?.asArray?.first?["push"]
         #expect(why?["state"] == "pending" && why?["text"]?.asString?.contains("the peer accepts nothing from us") == true, "\(why?.text ?? "")")
+        #expect(why?["remedy"]?.asString?.contains("it is tried again by itself") == true, "\(why?.text ?? "")")
+        let sooner = try await edge.command("replicator", "hub", "retry-refused")
+        #expect(sooner.output == "hub: offering what waits, although the peer accepted nothing so far\n", "\(sooner)")
+        try await edge.waits("the push waits again") { $0["push_refused"]?["code"]?.asInt64 == 403 && $0["activity"] == "idle" }
 
         let reload = try await hub.reload(configuration(false))
         #expect(reload.status == 0, "\(reload)")
