@@ -146,8 +146,8 @@ enum TooLargeDocuments {
             collection, id: key(remote), body: after == Noted() ? nil : encode(after), expectedRevision: stored?.revision)
     }
 
-    /// `{"ID": [memory, document]}`, or `[memory, document, needed]`, and under the empty id, which no document has, `[[memory, document, since]]` for documents whose ids are not
-    /// recorded.
+    /// `{"ID": [memory, document]}`, or `[memory, document, needed]`, and under the empty id, which no document has, `[[memory, document, since]]` for
+    /// documents whose ids are not recorded.
     private static func encode(_ noted: Noted) -> [UInt8] {
         var members = noted.documents.sorted { $0.key < $1.key }.map { id, bounds -> JSONObject.Member in
             var values: [JSONValue] = [.int(bounds.memory), .int(bounds.document)]

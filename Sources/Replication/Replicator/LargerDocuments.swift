@@ -14,7 +14,6 @@ extension Replicator {
             public var id: DocumentID
         }
 
-
         public var count = 0
         /// There are more, whose ids are not recorded. They are requested again as well.
         public var isCapped = false
