@@ -4,7 +4,8 @@ import Synchronization
 /// arrives, and while it is parsed.
 ///
 /// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time: the oldest that is not complete, so that large answers
-/// follow each other instead of waiting for one another's memory. The others wait; while they do, their peers are not read.
+/// follow each other instead of waiting for one another's memory. The others wait; while they do, their peers are not read. If there is no memory for the
+/// oldest one either, those that wait are refused, the youngest first.
 extension MemoryBudget {
     /// Why a claim may not grow. Its request is aborted, and may be repeated later.
     public enum ClaimRefusal: Error, Equatable {
@@ -19,6 +20,7 @@ extension MemoryBudget {
             var bytes = 0
             /// It does not grow at the moment, so others may.
             var isComplete = false
+            var isWaiting = false
             let revocation: Revocation
             /// The start of the period in which its pace is measured, and its bytes then.
             var since: UInt64
@@ -36,9 +38,17 @@ extension MemoryBudget {
 
     /// Whether a claim may not grow any more.
     final class Revocation: Sendable {
-        private let flag = Atomic(false)
-        var isRevoked: Bool { flag.load(ordering: .relaxed) }
-        fileprivate func revoke() { flag.store(true, ordering: .relaxed) }
+        private let state = Atomic(0)
+
+        var refusal: ClaimRefusal? {
+            switch state.load(ordering: .relaxed) {
+            case 0: nil
+            case 1: .tooSlow
+            default: .noMemory
+            }
+        }
+
+        fileprivate func revoke(_ refusal: ClaimRefusal) { state.store(refusal == .tooSlow ? 1 : 2, ordering: .relaxed) }
     }
 
     /// The memory of one answer. Released with its last reference, so on every path.
@@ -62,7 +72,7 @@ extension MemoryBudget {
         ///
         /// - Throws: ``ClaimRefusal``; `CancellationError`.
         public func grow(to bytes: Int) async throws {
-            guard !revocation.isRevoked else { throw ClaimRefusal.tooSlow }
+            if let refusal = revocation.refusal { throw refusal }
             let current = state.withLock { $0 }
             guard bytes > max(current.granted, MemoryBudget.unclaimedBytes) else { return }
             let number = current.number ?? budget.openClaim(revocation)
@@ -99,8 +109,9 @@ extension MemoryBudget {
     private var sharedClaims: Int { limit / 4 }
 
     private static let claimCheckNanoseconds: UInt64 = 20_000_000
-    /// The number of checks after which the oldest claim has others evicted, is granted memory if there are no other claims, and is refused.
-    private static let (evictingCheck, lonelyCheck, lastOwnCheck) = (50, 100, 500)
+    /// The number of checks after which the oldest claim has others evicted, is granted memory if there are no other claims, and is refused; and between
+    /// two claims that are refused for its sake.
+    private static let (evictingCheck, lonelyCheck, lastOwnCheck, refusingChecks) = (50, 100, 500, 25)
     /// The number of checks after which a claim that waits for its turn is refused.
     private static let lastCheck = 3_000
     /// Nanoseconds in which the answer that others wait for has to bring ``leastProgress``.
@@ -117,7 +128,8 @@ extension MemoryBudget {
     }
 
     private enum Turn {
-        case granted, waits, isNext, revoked
+        case granted, waits, isNext
+        case revoked(ClaimRefusal)
     }
 
     fileprivate func grow(claim number: Int, to bytes: Int) async throws {
@@ -126,11 +138,12 @@ extension MemoryBudget {
             let now = time.monotonicNanoseconds()
             switch state.withLock({ self.turn(of: number, bytes, now, mayBeAlone: ownChecks >= Self.lonelyCheck, &$0) }) {
             case .granted: return
-            case .revoked: throw ClaimRefusal.tooSlow
+            case .revoked(let refusal): throw refusal
             case .isNext:
                 ownChecks += 1
                 guard ownChecks < Self.lastOwnCheck else { throw ClaimRefusal.noMemory }
                 if ownChecks == Self.evictingCheck { makeRoom(for: bytes) }
+                if ownChecks % Self.refusingChecks == 0 { refuseYoungest(besides: number) }
             case .waits:
                 checks += 1
                 guard checks < Self.lastCheck else { throw ClaimRefusal.noMemory }
@@ -140,9 +153,10 @@ extension MemoryBudget {
     }
 
     private func turn(of number: Int, _ bytes: Int, _ now: UInt64, mayBeAlone: Bool, _ state: inout State) -> Turn {
-        guard let entry = state.claims.entries[number], !entry.revocation.isRevoked else { return .revoked }
+        guard let entry = state.claims.entries[number] else { return .revoked(.noMemory) }
+        if let refusal = entry.revocation.refusal { return .revoked(refusal) }
         let more = bytes - entry.bytes
-        state.claims.entries[number]?.isComplete = false
+        (state.claims.entries[number]?.isComplete, state.claims.entries[number]?.isWaiting) = (false, true)
         let isShared = state.claims.bytes + more <= sharedClaims && state.used + more <= restrictionThreshold(state)
         if !isShared {
             // While it waits, its peer is not read.
@@ -155,7 +169,7 @@ extension MemoryBudget {
             let isAlone = mayBeAlone && state.claims.bytes == entry.bytes
             guard state.used + more <= evictionThreshold(state) || isAlone else { return .isNext }
         }
-        state.claims.entries[number]?.bytes = bytes
+        (state.claims.entries[number]?.bytes, state.claims.entries[number]?.isWaiting) = (bytes, false)
         state.claims.bytes += more
         use(more, &state)
         observe(&state)
@@ -165,9 +179,17 @@ extension MemoryBudget {
     /// Another claim waits for this one, whose answer has to arrive at a certain pace.
     private func judge(claim number: Int, _ now: UInt64, _ state: inout State) {
         guard var entry = state.claims.entries[number], now >= entry.since + Self.paceNanoseconds else { return }
-        if entry.bytes - entry.bytesThen < leastProgress { entry.revocation.revoke() }
+        if entry.bytes - entry.bytesThen < leastProgress { entry.revocation.revoke(.tooSlow) }
         (entry.since, entry.bytesThen) = (now, entry.bytes)
         state.claims.entries[number] = entry
+    }
+
+    /// For the oldest claim: of the others that wait, one gives up what it holds.
+    private func refuseYoungest(besides number: Int) {
+        state.withLock { state in
+            let others = state.claims.entries.filter { $0.key != number && $0.value.isWaiting && $0.value.bytes > 0 && $0.value.revocation.refusal == nil }
+            others.max { $0.key < $1.key }?.value.revocation.revoke(.noMemory)
+        }
     }
 
     fileprivate func complete(claim number: Int, at bytes: Int) {

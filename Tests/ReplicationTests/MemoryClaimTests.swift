@@ -106,6 +106,30 @@ import Testing
         withExtendedLifetime((held, claim, peer)) {}
     }
 
+    @Test func thoseThatWaitGiveWayToTheOldestWhichTheirMemoryIsWantedFor() async throws {
+        let budget = budget(64)
+        let oldest = budget.claim()
+        try await oldest.grow(to: megabyte)
+        let others = (0..<5).map { _ in budget.claim() }
+        for other in others { try await other.grow(to: 3 * megabyte - (512 << 10)) }
+        let waiting = others.map { other in Task { await refusal(other, to: 20 * megabyte) } }
+        // There is room for it only if most of them release what they hold.
+        let peer = budget.register { _ in }
+        _ = peer.hold(20 * megabyte, owedByPeer: 0)
+        let growing = Task { await refusal(oldest, to: 40 * megabyte) }
+        var refused = 0
+        for (task, other) in zip(waiting, others).reversed() {
+            if budget.claimed > 40 * megabyte { break }
+            guard await task.value == .noMemory else { break }
+            refused += 1
+            other.complete(at: 0)
+        }
+        #expect(await growing.value == nil && refused >= 4, "\(refused)")
+        oldest.complete(at: 0)
+        for task in waiting { task.cancel() }
+        withExtendedLifetime((oldest, others, peer)) {}
+    }
+
     @Test func aRequestThatIsGivenUpWaitsNoLonger() async throws {
         let budget = budget(64)
         let (first, second) = (budget.claim(), budget.claim())
