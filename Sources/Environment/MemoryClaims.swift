@@ -156,7 +156,8 @@ extension MemoryBudget {
         guard let entry = state.claims.entries[number] else { return .revoked(.noMemory) }
         if let refusal = entry.revocation.refusal { return .revoked(refusal) }
         let more = bytes - entry.bytes
-        (state.claims.entries[number]?.isComplete, state.claims.entries[number]?.isWaiting) = (false, true)
+        state.claims.entries[number]?.isComplete = false
+        state.claims.entries[number]?.isWaiting = true
         let isShared = state.claims.bytes + more <= sharedClaims && state.used + more <= restrictionThreshold(state)
         if !isShared {
             // While it waits, its peer is not read.
@@ -169,7 +170,8 @@ extension MemoryBudget {
             let isAlone = mayBeAlone && state.claims.bytes == entry.bytes
             guard state.used + more <= evictionThreshold(state) || isAlone else { return .isNext }
         }
-        (state.claims.entries[number]?.bytes, state.claims.entries[number]?.isWaiting) = (bytes, false)
+        state.claims.entries[number]?.bytes = bytes
+        state.claims.entries[number]?.isWaiting = false
         state.claims.bytes += more
         use(more, &state)
         observe(&state)

@@ -42,6 +42,8 @@ package struct PluginStatus: Sendable, Equatable {
         package var seconds: Int
         /// The last error, `kind: file:line: message`.
         package var error: String
+        /// The only peer for which it is not called; nil if it is not called for anybody.
+        package var peer: String?
     }
 
     /// The counts of one hook, over all versions.

@@ -36,6 +36,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case peerUnanswered = "peer_unanswered"
     case remoteGoesBack = "remote_goes_back"
     case breakerOpen = "breaker_open"
+    case breakerOpenForPeer = "breaker_open_for_peer"
     case authenticatorFailing = "authenticator_failing"
     case nobodyCanLogIn = "nobody_can_log_in"
     case pluginUnavailable = "plugin_unavailable"
@@ -65,7 +66,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // Anything that a peer or a stranger can cause alone belongs here: otherwise they could make the agent report itself unhealthy.
         case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorKeptStopped, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .breakerOpenForPeer, .replicatorKeptStopped, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
             .attention
         }
     }

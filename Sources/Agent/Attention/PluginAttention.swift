@@ -28,6 +28,14 @@ extension Agent {
                         remedy: "fix that file, or restore it: it is read again by itself"))
             }
             for failing in plugin.failing {
+                if let peer = failing.peer {
+                    list.append(
+                        Attention(
+                            .breakerOpenForPeer, subject, since: now - Int64(failing.seconds),
+                            "\(failing.usedBy) keeps failing for \(peer), and for nobody else, and is called for it only now and then: \(failing.error)",
+                            remedy: "look at what that peer sends, and make the plugin accept or reject it; until then its documents are held"))
+                    continue
+                }
                 list.append(
                     Attention(
                         .breakerOpen, subject, since: now - Int64(failing.seconds),

@@ -170,6 +170,11 @@ extension Explanation {
             "breaker_open", "A plugin failed so often in a row that it is called only now and then; documents that it should decide on are held, and events for an observer are lost.",
             "Fix the plugin and save it, or nightjar plugin rollback NAME; nightjar plugin retry NAME calls it again at once."),
         Explanation(
+            "breaker_open_for_peer",
+            "A plugin of a listener failed so often in a row for what one peer sent or asked for that it is called for that peer only now and then. Others are served as usual.",
+            "The text names the peer, by its user or else by its address. Look at its documents, and make the plugin accept or reject them without failing; nightjar plugin "
+                + "retry NAME calls it again at once."),
+        Explanation(
             "nobody_can_log_in", "The users file of a listener's password-file has no user, or none of its lines is valid, as after a faulty edit: every login is refused.",
             "nightjar user add NAME adds a user, nightjar user list says what is wrong with each line; if there were users before, restore the file. It is read "
                 + "again by itself."),
