@@ -27,9 +27,11 @@ import Testing
         }
 
         let status = try await agent.command("status", "--json").json
-        for key in ["version", "started_at", "uptime_seconds", "resident_bytes", "databases", "listeners", "replicators", "plugins"] {
+        for key in ["version", "started_at", "uptime_seconds", "resident_bytes", "peak_resident_bytes", "databases", "listeners", "replicators", "plugins"] {
             #expect(status[key] != nil, "\(key)")
         }
+        let (now, most) = (status["resident_bytes"]?.asInt64 ?? 0, status["peak_resident_bytes"]?.asInt64 ?? 0)
+        #expect(now > 0 && most >= now)
         #expect(status["listeners"]?.asArray?.first?["connections"] == 1)
         #expect(status["replicators"]?.asArray?.first?["error"]?["public_code"] == 5019)
         _ = peer

@@ -18,6 +18,7 @@ extension Agent {
             "started_at": .string(Timestamp.format(startedAt)),
             "uptime_seconds": JSONOutput.number(Double(uptimeNanoseconds / 1_000_000) / 1_000),
             "resident_bytes": JSONOutput.number(System.memory.resident),
+            "peak_resident_bytes": JSONOutput.number(System.peakMemory),
             "descriptors": JSONOutput.object([
                 "limit": JSONOutput.number(descriptors.limit), "reserve": JSONOutput.number(descriptors.reserve),
                 "open_blobs": JSONOutput.number(openBlobs.count), "max_open_blobs": JSONOutput.number(openBlobs.limit),

@@ -10,6 +10,7 @@ extension Agent {
         text.add(.gauge, "nightjar_build_info", "The version that runs.", [("version", AgentVersion.number)], 1)
         text.add(.gauge, "nightjar_uptime_seconds", "Since the start.", [], Double(uptimeNanoseconds) / 1e9)
         text.add(.gauge, "process_resident_memory_bytes", "Resident memory.", [], System.memory.resident)
+        text.add(.gauge, "nightjar_peak_resident_memory_bytes", "The most that was ever resident since the start.", [], System.peakMemory)
         text.add(.gauge, "nightjar_peer_memory_bytes", "Held for peers, of limits.memory.", [], memory.used)
         text.add(.gauge, "nightjar_peer_memory_limit_bytes", "limits.memory.", [], memory.limit)
         for database in databases { await Self.add(database, disks.place(database.name), to: &text) }

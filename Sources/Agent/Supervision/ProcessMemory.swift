@@ -26,6 +26,18 @@ extension System {
         return Memory(resident: resident * pageSize, allocated: (resident - ofFiles) * pageSize)
     }
 
+    /// The most that was ever resident, in bytes, pages of files included; 0 if the system does not say.
+    static var peakMemory: Int {
+        guard let file = fopen("/proc/self/status", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 256)
+        var kibibytes = 0
+        while fgets(&line, Int32(line.count), file) != nil {
+            if withUnsafeMutablePointer(to: &kibibytes, { peak in withVaList([peak]) { vsscanf(line, "VmHWM: %ld", $0) } }) == 1 { break }
+        }
+        return kibibytes << 10
+    }
+
     /// What the process has allocated, without what the check of a password takes for a moment (one at a time: `logins_at_once`): otherwise a stranger's
     /// wrong logins would have the connections of others end.
     static var memoryForPeers: Int { max(0, memory.allocated - PasswordHash.memoryInUse) }

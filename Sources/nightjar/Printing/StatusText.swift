@@ -7,7 +7,7 @@ import Interfaces
 enum StatusText {
     static func text(_ status: JSONValue) -> String {
         var text = "nightjar \(string(status["version"])), up \(duration(status["uptime_seconds"]?.asDouble ?? 0))"
-        text += ", \(bytes(status["resident_bytes"])) resident"
+        text += ", \(bytes(status["resident_bytes"])) resident (at most \(bytes(status["peak_resident_bytes"])))"
         text += ", \(string(status["descriptors"]?["open"])) of \(string(status["descriptors"]?["limit"])) descriptors open\n"
         text += databases(rows(status, "databases"))
         text += listeners(rows(status, "listeners"))
