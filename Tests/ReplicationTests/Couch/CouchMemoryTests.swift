@@ -56,9 +56,9 @@ struct CouchMemoryTests {
     @Test("rows with long sequences")
     func longSequences() async throws {
         let tail = String(repeating: "9", count: 8_000)
-        let highest = try await pull(8 << 20, beside: 8) { request, _ in
+        let highest = try await pull(8 << 20, beside: 4) { request, _ in
             guard request.path == "/db/_changes" else { return nil }
-            let rows = (1...60).map { "{\"seq\":\"\($0)-\(tail)\",\"id\":\"lie-\($0)\",\"changes\":[{\"rev\":\"1-aa\"}]}" }
+            let rows = (1...40).map { "{\"seq\":\"\($0)-\(tail)\",\"id\":\"lie-\($0)\",\"changes\":[{\"rev\":\"1-aa\"}]}" }
             return .json("{\"results\":[\(rows.joined(separator: ","))],\"last_seq\":\"\(rows.count)-\(tail)\",\"pending\":70000}")
         }
         #expect(highest <= 9 << 20)
