@@ -204,7 +204,7 @@ final class CouchServer: Sendable {
     }
 
     private static func latest(_ id: String, _ revision: String, _ tree: CouchTree) -> [JSONValue] {
-        let leaves = tree.documents[id]?.leaves.filter { tree.documents[id]?.path($0).contains(revision) ?? false } ?? []
+        let leaves = tree.documents[id]?.leaves(from: revision) ?? []
         let found = leaves.compactMap { tree.json(id, $0) }.map { found -> JSONValue in ["ok": found] }
         guard found.isEmpty else { return found }
         return [["error": ["id": .string(id), "rev": .string(revision), "error": "not_found", "reason": "missing"]]]

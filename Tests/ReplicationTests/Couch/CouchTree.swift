@@ -33,6 +33,12 @@ struct CouchTree: Sendable {
             }
         }
 
+        /// The leaves that descend from this revision; itself, if it is one.
+        func leaves(from revision: String) -> [String] {
+            guard revisions[revision] != nil else { return [] }
+            return revisions.values.contains { $0.parent == revision } ? leaves.filter { path($0).contains(revision) } : [revision]
+        }
+
         func path(_ revision: String) -> [String] {
             var path = [revision]
             while let last = path.last, let parent = revisions[last]?.parent { path.append(parent) }
