@@ -59,24 +59,24 @@ extension Attack {
     ]
 
     /// - Parameters:
-    ///   - replicators: how many replicators the agent has for the server.
-    ///   - requests: how many requests the server answers before it falls silent.
+    ///   - replicators: how many replicators the agent has, each for a server of its own.
+    ///   - requests: how many requests the servers answer together before they fall silent.
     ///   - lie: returns nil where the server is to answer as CouchDB does.
     private static func lying(
         _ description: String, replicators: Int = 1, requests: Int, memory: Int = 48 << 20, _ lie: @escaping @Sendable (TestServer.Request) -> TestServer.Answer?,
         check: @escaping @Sendable (AgentProcess) async throws -> Void = { _ in }
     ) -> Attack {
         Attack(testDescription: description, bounds: Bounds(milliseconds: 6_000, perRequest: 50, memory: memory)) { hub in
-            let server = try TestServer { $0.number > requests ? .silence : lie($0) ?? honest($0) }
-            let names = (0..<replicators).map { "liar-\($0)" }
-            let lines = names.map {
-                "  - { name: \($0), database: main, target: \"http://127.0.0.1:\(server.port)/lies\", type: pull, continuous: true, max_attempt_wait_time: 1 }"
+            let servers = try (0..<replicators).map { _ in try TestServer { $0.number > requests / replicators ? .silence : lie($0) ?? honest($0) } }
+            let names = servers.indices.map { "liar-\($0)" }
+            let lines = zip(names, servers).map { name, server in
+                "  - { name: \(name), database: main, target: \"http://127.0.0.1:\(server.port)/lies\", type: pull, continuous: true, max_attempt_wait_time: 1 }"
             }
             try hub.folder.write("nightjar.yaml", "\(try hub.folder.text("nightjar.yaml"))\nreplicators:\n\(lines.joined(separator: "\n"))\n")
             let reloaded = try await hub.admin.post("/api/reload")
             guard reloaded.status < 300 else { throw SupportError("the replicator was not accepted: \(reloaded)") }
             try await eventually("the liar is asked again and again") {
-                if server.requests > requests { return true }
+                if servers.allSatisfy({ $0.requests > requests / replicators }) { return true }
                 try await Task.sleep(for: .milliseconds(50))
                 // Left alone, the replicator would wait longer before each attempt.
                 for name in names where try await hub.replicator(name)["activity"]?.asString == "offline" {
@@ -84,7 +84,7 @@ extension Attack {
                 }
                 return false
             }
-            return Sent(requests: server.requests, bytes: server.bytes, held: [server])
+            return Sent(requests: servers.reduce(0) { $0 + $1.requests }, bytes: servers.reduce(0) { $0 + $1.bytes }, held: servers)
         } check: { try await check($0) }
     }
 
