@@ -30,7 +30,18 @@ final class OwedRequests: Sendable {
         defer { state.withLock { $0.open[number] = nil } }
         var request = request
         request.moved = { [weak self] in self?.moved($0, of: number, time) }
+        let collecting = request.collecting
+        request.collecting = { [weak self] bytes in
+            let before = time.wallSeconds()
+            try await collecting?(bytes)
+            // While we wait for memory, the peer owes nothing.
+            if time.wallSeconds() != before { self?.restart(number, time) }
+        }
         return try await send(request)
+    }
+
+    private func restart(_ number: Int, _ time: any TimeSource) {
+        state.withLock { $0.open[number]?.since = time.wallSeconds() }
     }
 
     private func moved(_ bytes: Int, of number: Int, _ time: any TimeSource) {
