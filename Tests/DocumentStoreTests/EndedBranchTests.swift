@@ -57,6 +57,21 @@ import Testing
         #expect(current.revision == rev("2-bb") && current.isDeleted)
     }
 
+    /// The remote reports its tombstones one after the other, the one that it reads last.
+    @Test(arguments: [RevisionNaming.trees, .vectors]) func aTombstoneThatWasGivenUpForAnotherComesBack(_ naming: RevisionNaming) async throws {
+        let store = try Store()
+        let (c, remote) = (try store.c, try await store.remote())
+        _ = try await store.insert("x", "2-bb", ["1-bb"], deleted: true)
+        _ = try await store.insert("x", "2-aa", ["1-aa"], deleted: true, remote: remote)
+        #expect(try await leaves(store) == [RevisionTree.end(of: rev("2-bb")), rev("2-aa")])
+        let offer = RevisionOffer(id: doc("x"), revision: rev("2-bb"), isDeletion: true)
+        let needs = try await store.database.read { try $0.missing(c, [offer], from: remote, naming: naming) }
+        guard case .need? = needs.first else { return #expect(Bool(false), "\(needs)") }
+        _ = try await store.insert("x", "2-bb", ["1-bb"], deleted: true, remote: remote)
+        #expect(try await store.get("x")?.revision == rev("2-bb"))
+        #expect(try await store.database.read { try $0.missing(c, [offer], from: remote, naming: naming) } == [.have])
+    }
+
     @Test func theNewestEndsAreKept() async throws {
         let store = try Store()
         await store.database.noteBranchKeeper()

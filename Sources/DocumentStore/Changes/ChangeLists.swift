@@ -191,18 +191,19 @@ extension ReadTransaction {
             guard case .documentDamaged = error else { throw error }
             return .need(ancestors: [], known: state)
         }
+        let here = tree.revision(named: offer.revision)
+        // Of several tombstones that the peer reports one after the other, an earlier one had replaced this one here.
+        if hasOne, peer != nil, row.isDeleted, let here, tree.isGivenUpTombstone(here, for: row.revision) { return .need(ancestors: [], known: state) }
         if let version = offer.revision.version {
-            if let here = tree.revision(named: offer.revision) {
+            if let here {
                 // The peer has returned to our revision, and it knows best: what we took for its current revision no longer is.
                 if hasOne, let peer, row.isLeft(by: peer, for: here, in: tree) { return .need(ancestors: [], known: state) }
-                // Of several tombstones that the peer reports one after the other, an earlier one had replaced this one here.
-                if hasOne, peer != nil, row.isDeleted, tree.isGivenUpTombstone(here, for: row.revision) { return .need(ancestors: [], known: state) }
                 return .have
             }
             if tree.leaves.contains(where: { tree.vector(of: $0.revision)?.knows(version) == true }) { return .have }
         } else {
             let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == offer.revision }
-            if tree.contains(offer.revision) || isKnown && tree.mayHavePruned(offer.revision) { return .have }
+            if here != nil || isKnown && tree.mayHavePruned(offer.revision) { return .have }
         }
         return .need(ancestors: namesCurrent ? [tree.name(of: row.revision, naming)] : [], known: state)
     }
