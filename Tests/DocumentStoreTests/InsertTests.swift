@@ -285,6 +285,18 @@ import Testing
         if isRemote { #expect(try await store.insert("a", "3-dd", ["2-aa", "1-00"], body: #"{"n":4}"#, .refuse) == .inserted(sequence: 4)) }
     }
 
+    /// The remote takes it for a new document.
+    @Test func whatGoesOnFromADeletionOfAnotherHistoryIsNoConflict() async throws {
+        let store = try Store()
+        _ = try await store.insert("a", "2-bb", ["1-bb"], deleted: true)
+        _ = try await store.insert("a", "2-aa", ["1-aa"], deleted: true, remote: try await store.remote())
+        #expect(try await store.get("a")?.revision == rev("2-aa"))
+        #expect(try await store.insert("a", "3-cc", ["2-bb", "1-bb"], body: #"{"n":3}"#, .refuse) == .inserted(sequence: 3))
+        let remote = try Store()
+        _ = try await remote.insert("a", "2-aa", ["1-aa"], deleted: true)
+        #expect(try await remote.insert("a", "3-cc", ["2-bb", "1-bb"], body: #"{"n":3}"#, .refuse) == .inserted(sequence: 2))
+    }
+
     @Test func deletionsAreNoReasonToRefuseWhatComes() async throws {
         let store = try Store()
         for number in 10..<60 { _ = try await store.insert("a", "2-\(number)", ["1-\(number)"], deleted: true) }
