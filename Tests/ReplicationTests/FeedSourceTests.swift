@@ -91,6 +91,49 @@ import Testing
         #expect(history == [rev("1-aa")])
     }
 
+    /// The document was deleted on both sides, each in its own way, and created again here. Which tombstone the peer reads makes no difference.
+    @Test(arguments: [RevisionNaming.trees, .vectors, .versionsOnly])
+    func whatGoesOnFromOneTombstoneIsComparedWithAnother(_ naming: RevisionNaming) async throws {
+        let database = try TestDatabase { $0.versionsEdits = naming != .trees }
+        var source = FeedSource(collection: try database.collection(), skipsConflicts: true, naming: naming)
+        source.remote = try await database.database.write { try $0.remoteID(for: "peer") }
+        // `x`: the peer's lesser tombstone was followed, and ours given up for it. `y`: both tombstones stay.
+        for id in ["x", "y"] { try await database.insert(id, "2-bb", ["1-bb"], deleted: true) }
+        try await database.insert("y", "2-aa", ["1-aa"], deleted: true)
+        let history = RevisionHistory([rev("1-aa")])
+        var theirs = IncomingRevision(id: doc("x"), revision: rev("2-aa"), history: history, isDeleted: true, body: [], remote: source.remote)
+        theirs.peerHad = .none
+        _ = try await database.database.write { [source, theirs] in try $0.insert(theirs, into: source.collection, conflicts: .store) }
+        #expect(try await database.get("x")?.revision == rev("2-aa"))
+        #expect(try await database.get("y")?.revision == rev("2-bb"))
+        for (id, other) in [("x", rev("2-bb")), ("y", rev("2-aa"))] {
+            let revision = try await database.put(id, "{}")
+            let (compared, name, sent) = try await database.database.read { [source] transaction in
+                let tree = try #require(try transaction.tree(source.collection, doc(id)))
+                let name = tree.name(of: other, naming)
+                let compared = try source.compare(transaction, doc(id), tree.name(of: revision, naming), with: name)
+                return (compared, name, try source.read(transaction, [(doc(id), nil)], historyLimit: 20).documents.first)
+            }
+            #expect(compared == .goesOn(beside: name))
+            // A peer that judges by versions alone takes it for newer than either.
+            if naming == .versionsOnly { #expect(sent?.vector?.vector.knows(VectorVersion(standingFor: other)) == true) }
+        }
+    }
+
+    /// What was created again was deleted at the peer, while it was edited here.
+    @Test(arguments: [RevisionNaming.trees, .vectors]) func aDeletionOfWhatWasCreatedAgainIsNotMerelyAnotherTombstone(_ naming: RevisionNaming) async throws {
+        let database = try TestDatabase()
+        let source = FeedSource(collection: try database.collection(), skipsConflicts: true, naming: naming)
+        try await database.insert("x", "2-aa", ["1-aa"], deleted: true)
+        try await database.insert("x", "4-bb", ["3-aa", "2-aa", "1-aa"])
+        var theirs = IncomingRevision(id: doc("x"), revision: rev("4-cc"), history: RevisionHistory([rev("3-aa")]), isDeleted: true, body: [])
+        theirs.deletion = .leaf
+        _ = try await database.database.write { [source, theirs] in try $0.insert(theirs, into: source.collection, conflicts: .refuse) }
+        #expect(try await database.get("x")?.revision == rev("4-bb"))
+        let compared = try await database.database.read { try source.compare($0, doc("x"), rev("4-bb"), with: rev("4-cc")) }
+        #expect(compared == (naming == .trees ? .unknown : .branches))
+    }
+
     @Test func onlyTheCurrentRevisionIsComparedWithWhatThePeerHolds() async throws {
         let database = try TestDatabase { $0.historyDepth = 5 }
         let (source, revisions) = try await source(database, saves: 20)

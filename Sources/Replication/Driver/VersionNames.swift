@@ -60,7 +60,9 @@ extension RevisionTree {
     private func tombstones(beside version: VectorVersion) -> [VectorVersion] {
         var versions: [VectorVersion] = []
         for leaf in leaves where leaf.isDeleted {
-            let vector = comparableVector(of: leaf.revision)
+            // Of a tombstone that was given up for another one, the peer may know nothing but the tombstone itself.
+            let isGivenUp = isEnd(leaf.revision) && endsTombstone(leaf.revision)
+            let vector = comparableVector(of: isGivenUp ? parent(of: leaf.revision) ?? leaf.revision : leaf.revision)
             versions += [vector.current] + vector.others
         }
         // Versions that stand for tree revisions do not cover one another.

@@ -241,6 +241,8 @@ enum Comparison: Sendable, Equatable {
     case older
     /// Both are here as branches of a conflict that is decided here.
     case branches
+    /// Ours goes on from a tombstone, and the peer's revision is another one, which is here as well: the pull does not bring it.
+    case goesOn(beside: Version)
     /// The peer's revision is an ancestor of a branch that was deleted here; the peer's branch has to end in the same way.
     case ended(BranchEnd)
     /// The peer's revision is not known here.

@@ -124,6 +124,10 @@ extension PushMachine {
         case .same(let version):
             (document.version, document.isEndOfBranch) = (version, false)
             peerHas(document, &actions)
+        // Both sides had deleted the document, each in its own way; nothing of the peer's is lost if it takes ours for the successor of its deletion.
+        case .goesOn(let tombstone):
+            document.peerVersion = tombstone
+            offerAgain(document)
         // The newer revision here was already read, or will be.
         case .older: ledger.finish(id)
         // A decision creates a new revision, which is pushed in its turn.

@@ -126,8 +126,8 @@ import Testing
             case .compare(let questions):
                 push.handle(
                     .compared(questions.map { question in
-                        let answers: [Comparison] = [.newer(history: [question.1]), .older, .branches, .unknown]
-                        let answer = answers[Int.random(in: 0..<4, using: &random)]
+                        let answers: [Comparison] = [.newer(history: [question.1]), .goesOn(beside: question.1), .older, .branches, .unknown]
+                        let answer = answers[Int.random(in: answers.indices, using: &random)]
                         if answer == .older || answer == .branches { settled.insert(question.0.version) }
                         return (question.0.id, answer)
                     }), &pushActions)

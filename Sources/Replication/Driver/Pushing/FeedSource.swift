@@ -167,7 +167,7 @@ struct FeedSource: Sendable {
         guard let tree = stored else { return .older }
         if naming != .trees {
             let row = try transaction.row(collection, id, remote: remote)
-            let comparison = compareVectors(tree, version, with: current, row?.revision, historyLimit)
+            let comparison = compareVectors(tree, version, with: current, row, historyLimit)
             // The peer has another version for it: compare by revision id, which both sides have.
             guard naming == .vectors, case .unknown = comparison, let ours = tree.revision(named: version), let theirs = row?.remoteRevision,
                 tree.isAncestor(theirs, of: ours)
@@ -183,13 +183,14 @@ struct FeedSource: Sendable {
         if tree.ancestors(of: current).contains(version) { return .older }
         if try transaction.pendingConflict(collection, id) != nil { return .branches }
         if areTombstones(tree, version, current) { return .same(current) }
+        if goesOn(tree, version, beside: current) { return .goesOn(beside: current) }
         return end(tree, of: current, beside: version).map { .ended($0) } ?? .unknown
     }
 
     /// Like `compare`, with the names used by a peer with version vectors.
-    private func compareVectors(_ tree: RevisionTree, _ version: Version, with current: Version, _ newest: Version?, _ historyLimit: Int) -> Comparison {
+    private func compareVectors(_ tree: RevisionTree, _ version: Version, with current: Version, _ row: ChangeRow?, _ historyLimit: Int) -> Comparison {
         guard let ours = tree.revision(named: version) else { return .older }
-        if version != current, let newest, tree.name(of: newest, naming) == current { return .same(current) }
+        if version != current, let newest = row?.revision, tree.name(of: newest, naming) == current { return .same(current) }
         guard tree.isLeaf(ours) else { return .older }
         if let theirs = tree.revision(named: current) {
             // By the name it had before it got a version here.
@@ -204,14 +205,21 @@ struct FeedSource: Sendable {
         }
         // Our vector covers the peer's version, whose revision was pruned here or never arrived.
         if tree.vector(of: ours)?.knows(current.version ?? VectorVersion(standingFor: current)) == true { return .newer(history: [current]) }
-        if tree.leaves.contains(where: { $0.revision != ours && tree.name(of: $0.revision, naming) == current }) { return .branches }
         let theirs = tree.revision(named: current)
+        if let theirs, row?.hasConflict != true, goesOn(tree, ours, beside: theirs) { return .goesOn(beside: current) }
+        if tree.leaves.contains(where: { $0.revision != ours && tree.name(of: $0.revision, naming) == current }) { return .branches }
         if let theirs, areTombstones(tree, ours, theirs) { return .same(current) }
         return theirs.flatMap { end(tree, of: $0, beside: ours) }.map { .ended($0.named(tree, naming, historyLimit)) } ?? .unknown
     }
 
     /// Both are known deletions: it makes no difference which of them is current.
     private func areTombstones(_ tree: RevisionTree, _ ours: Version, _ theirs: Version) -> Bool { tree.isTombstone(ours) && tree.isTombstone(theirs) }
+
+    /// Ours was created on top of a tombstone, and theirs is merely a different one; not one that deleted again what was created.
+    private func goesOn(_ tree: RevisionTree, _ ours: Version, beside theirs: Version) -> Bool {
+        guard tree.isDeleted(ours) == false, tree.isTombstone(theirs) else { return false }
+        return tree.ancestors(of: ours).contains { tree.isDeleted($0) == true && !tree.isAncestor($0, of: theirs) }
+    }
 
     /// How a branch other than ours ended here; nil if the revision is on ours, or its branch continues.
     private func end(_ tree: RevisionTree, of revision: Version, beside ours: Version) -> BranchEnd? {
