@@ -38,6 +38,12 @@ struct BLIPDialect: Dialect, ~Copyable {
         var generation = 0
     }
 
+    var traits: DialectTraits {
+        DialectTraits(
+            peerHasOne: true, refusesUnsolicited: true, saysThatCheckpointIsMissing: true, isRestartedByConflicts: false, hasSubprotocol: true,
+            listsBlobsInBodies: true, messagesHoldBodies: true, holdsOnlyOwnWork: false, accountsForDebts: false)
+    }
+
     let limits: ReplicationLimits
     let isPassive: Bool
     /// Deltas are created and accepted here.

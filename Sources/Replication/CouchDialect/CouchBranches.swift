@@ -34,7 +34,7 @@ extension CouchDialect {
     }
 
     /// These revisions arrived and are stored.
-    func stored(_ revisions: [StorableRevision], _ outcomes: [StoreOutcome]) {
+    func stored(_ slot: Int, _ revisions: [StorableRevision], _ outcomes: [StoreOutcome]) {
         state.withLock { state in
             guard !state.branches.isEmpty else { return }
             for (each, outcome) in zip(revisions, outcomes) {

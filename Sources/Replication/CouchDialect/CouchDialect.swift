@@ -84,6 +84,12 @@ final class CouchDialect: RequestingDialect, Sendable {
         }
     }
 
+    var traits: DialectTraits {
+        DialectTraits(
+            peerHasOne: false, refusesUnsolicited: false, saysThatCheckpointIsMissing: false, isRestartedByConflicts: true, hasSubprotocol: false,
+            listsBlobsInBodies: false, messagesHoldBodies: false, holdsOnlyOwnWork: true, accountsForDebts: true)
+    }
+
     let peer: any HTTPPeer
     let wire: WireLog?
     let limits: ReplicationLimits
@@ -164,6 +170,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     var bufferedBytes: Int { state.withLock { $0.entryBytes + $0.leafBytes } }
     /// Answers being processed are our own work.
     var messageBytes: Int { 0 }
+    var owedSince: Int64? { owed.since }
 
     func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
         write()

@@ -45,7 +45,7 @@ struct DeltaDriver {
     private func put(_ document: OutgoingDocument, _ delta: [UInt8]?, _ link: CollectionLink) {
         driver.blobs.files.inFlight.add(document.blobs, InFlightRevision(slot: link.slot, generation: link.generation, id: document.id))
         if document.visibility == .visible, !document.isDeleted, remembersExchanged(link) { link.exchanged.add(document.id, document.version) }
-        guard document.hasBlobs, delta == nil, driver.couch == nil, document.body.count > DriverBounds.smallBodyBytes else {
+        guard document.hasBlobs, delta == nil, driver.dialect.traits.listsBlobsInBodies, document.body.count > DriverBounds.smallBodyBytes else {
             return driver.outgoing.append(.init(slot: link.slot, generation: link.generation, document: document, delta: delta))
         }
         // Adding the names of its blobs requires reading all of it, so it is not done on the event loop.

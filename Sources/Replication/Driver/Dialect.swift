@@ -6,6 +6,8 @@ import NIOCore
 /// A wire protocol on one connection: turns the engine's actions into messages, and the peer's messages into events for the engine. Confined to its
 /// session.
 protocol Dialect: ~Copyable {
+    /// What is the same for every connection that speaks this protocol.
+    var traits: DialectTraits { get }
     var wire: WireLog? { get }
     /// Whether deltas are created and accepted.
     var takesDeltas: Bool { get }
@@ -32,6 +34,9 @@ protocol Dialect: ~Copyable {
     /// Memory of unsent messages, in bytes.
     var outgoingMessageBytes: Int { get }
     var awaitedReplies: Int { get }
+    /// Since when the peer has made no progress with what it owes, in seconds since 1970; nil while it owes nothing. Asked for only if the dialect
+    /// accounts for that.
+    var owedSince: Int64? { get }
     var shouldPauseReading: Bool { get }
     /// Bytes of all messages so far, after inflation.
     var takenBytes: Int { get }
@@ -68,6 +73,12 @@ protocol Dialect: ~Copyable {
     mutating func answer(_ handle: AnswerHandle?, changes: [ChangeAnswer])
     mutating func settle(_ handle: AnswerHandle, _ settlement: Settlement)
     mutating func refuse(_ handle: AnswerHandle?, _ error: MessageError)
+    /// Fetches the attachments of a document that is here without them. The result arrives as an event.
+    ///
+    /// - Throws: if the protocol cannot do that.
+    mutating func fetchAttachments(_ fetch: FetchID, _ revision: CheckedRevision) throws(ReplicationError)
+    /// These revisions from the peer were passed to the store, with these outcomes.
+    mutating func stored(_ slot: Int, _ revisions: [StorableRevision], _ outcomes: [StoreOutcome])
     /// These conflicts are decided, and the peer may still hold branches that lost.
     mutating func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome])
     /// The text of a checkpoint, stored on both sides.
@@ -120,7 +131,12 @@ struct PullSubscription: Sendable {
 
 extension Dialect where Self: ~Copyable {
     mutating func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void) {}
+    mutating func fetchAttachments(_ fetch: FetchID, _ revision: CheckedRevision) throws(ReplicationError) {
+        throw ReplicationError(domain: .http, code: 404, message: "the attachments of document \(revision.id) are available over CouchDB's protocol only")
+    }
+    mutating func stored(_ slot: Int, _ revisions: [StorableRevision], _ outcomes: [StoreOutcome]) {}
     mutating func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome]) {}
+    var owedSince: Int64? { nil }
     #if DEBUG
     var copiedBytes: Int { 0 }
     #endif

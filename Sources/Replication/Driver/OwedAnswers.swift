@@ -2,8 +2,8 @@ import Environment
 import Interfaces
 
 /// What the peer owes, and since when it has made no progress with it: answers to messages, and changes and revisions requested from its feed. Only
-/// if we opened the connection: a peer of a listener does its own waiting. ``OwedRequests`` is the counterpart for databases reached by HTTP
-/// requests.
+/// if we opened the connection: a peer of a listener does its own waiting. A dialect may keep this account itself, see
+/// ``DialectTraits/accountsForDebts``.
 final class OwedAnswers {
     /// One kind of debt.
     private struct Debt {
@@ -33,7 +33,10 @@ final class OwedAnswers {
     init(_ driver: SessionDriver) { self.driver = driver }
 
     /// Since when something owed has made no progress, in seconds since 1970; nil while nothing is owed.
-    var since: Int64? { [replies.since, pulls.since].compactMap(\.self).min() }
+    var since: Int64? {
+        if driver.dialect.traits.accountsForDebts { return driver.dialect.owedSince }
+        return [replies.since, pulls.since].compactMap(\.self).min()
+    }
 
     /// An answer came.
     func answered() { replies.hasCome = true }
@@ -43,7 +46,7 @@ final class OwedAnswers {
 
     /// Called at the end of each turn.
     func look() {
-        guard !driver.isPassive, driver.couch == nil else { return }
+        guard !driver.isPassive, !driver.dialect.traits.accountsForDebts else { return }
         // While we do not read, the data may already have arrived.
         let isRead = driver.intake.isEmpty && !driver.accounts.readingIsPaused && !driver.dialect.shouldPauseReading
         let (awaited, taken, time) = (driver.dialect.awaitedReplies, driver.dialect.takenBytes, driver.environment.time)

@@ -77,11 +77,7 @@ public actor ReplicationSession: MessageReceiver {
     // MARK: - What others ask
 
     /// Since when the peer has made no progress with what it owes, in seconds since 1970; nil while it owes nothing.
-    var owedSince: Int64? {
-        if driver.hasEnded { return nil }
-        if let couch = driver.couch { return couch.owed.since }
-        return driver.owed.since
-    }
+    var owedSince: Int64? { driver.hasEnded ? nil : driver.owed.since }
 
     /// The sequence through which each collection's pull is complete.
     var pulledThrough: [RemoteSequence?] { driver.links.map { $0.pull.tracker?.completedThrough } }

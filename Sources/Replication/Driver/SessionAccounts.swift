@@ -103,11 +103,8 @@ final class SessionAccounts {
             + (driver.blobs.machine.isFetching ? bufferedBytes : 0)
         // Data read for the peer waits for its answers.
         let outgoing = outgoingBytes / 4 * 5 + queued + unread
-        // Answers to our own requests are limited by what was requested, and are our work: ending the connection because of them would only cause the
-        // same requests again.
-        let isOurWork = driver.couch != nil
-        // The same goes for what we push: a large document would never arrive.
-        let owedByPeer = isOurWork ? 0 : unsettled + (driver.isPassive ? outgoing : 0)
+        // What we push is our own work as well, whatever the protocol: a large document would never arrive.
+        let owedByPeer = driver.dialect.traits.holdsOnlyOwnWork ? 0 : unsettled + (driver.isPassive ? outgoing : 0)
         let tools = driver.dialect.bufferedBytes - driver.dialect.messageBytes + unsettled + outgoing - owedByPeer
         let held = driver.questions.waiting.bytes + driver.intake.bytes + bytesElsewhere + foundBytes + subscribedBytes + driver.outgoing.bytes + driver.blobs.namedBytes
         // A quarter is added for fragmentation between pieces that come and go.

@@ -28,8 +28,6 @@ final class SessionDriver {
     let logger: Logger
     let transport: any MessageTransport
     var dialect: any Dialect & ~Copyable
-    /// The dialect, for a peer reached by HTTP requests.
-    let couch: CouchDialect?
     /// Schedules turns for the driver.
     private(set) weak var owner: ReplicationSession?
 
@@ -109,14 +107,7 @@ final class SessionDriver {
             (isPassive, channelPeer, pushRefusalReason) = (true, passive.channelPeer, passive.pushRefusalReason)
             pushesAsActive = false
         }
-        let wire = role.wireLog(transport)
-        couch = CouchDialect(transport, role, environment, memory, wire, counters, resumed: observer.blobResumed)
-        if let couch {
-            dialect = couch
-        } else {
-            dialect = BLIPDialect(
-                isPassive: isPassive, takesDeltas: role.usesDeltas, naming: role.naming(transport), limits: limits, wire: wire)
-        }
+        dialect = role.dialect(transport, limits, environment, memory, counters, resumed: observer.blobResumed)
     }
 
     func start(_ owner: ReplicationSession) {
@@ -307,7 +298,7 @@ final class SessionDriver {
     /// The context passed to a policy.
     func policyContext(_ collection: CollectionName, _ direction: Direction) -> PolicyContext {
         var context = role.policyContext(collection, direction, database, remote: transport.peerDescription)
-        if couch == nil { context.subprotocol = role.subprotocol(transport) }
+        if dialect.traits.hasSubprotocol { context.subprotocol = role.subprotocol(transport) }
         return context
     }
 

@@ -111,7 +111,7 @@ struct SessionOpener {
         settings.asksOnly = active.asksOnlySince != nil
         settings.reviewsHeld = active.reviewsHeld
         settings.heldBefore = active.heldBefore[collection.name] ?? []
-        settings.refusesUnsolicited = driver.couch == nil
+        settings.refusesUnsolicited = driver.dialect.traits.refusesUnsolicited
         settings.largestBody = driver.database.maxBodyBytes
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
@@ -127,7 +127,7 @@ struct SessionOpener {
             database: driver.database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
             context: driver.policyContext(collection.name, .pull), scope: .remote(remote), attempts: driver.limits.resolveAttempts,
             observer: configuration.conflictObserver)
-        link.resolver?.keepsGreater = driver.couch != nil
+        link.resolver?.keepsGreater = driver.dialect.traits.keepsGreater
         return link
     }
 
@@ -163,14 +163,15 @@ struct SessionOpener {
             metadata: ["here": "\(CheckpointBody.words(start.own))", "peer": "\(CheckpointBody.words(start.peer.body))"])
         if active.savesCheckpoint {
             link.checkpoint = CheckpointMachine(
-                id: start.id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peer.token, isRestartedByConflicts: driver.couch != nil)
+                id: start.id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peer.token,
+                isRestartedByConflicts: driver.dialect.traits.isRestartedByConflicts)
         }
         if let loss = agreed.loss { driver.reports.report(loss, of: link, after: agreed.local) }
         let compared = start.own.map { CheckpointBody.comparedThrough($0) } ?? 0
         let isUnderWay = agreed.local < compared
         link.source.trustsBehind = !agreed.trustsKnownRevisions ? start.newest : isUnderWay ? compared : 0
         // If neither side has a checkpoint, nothing indicates that the peer lost one: the notes come from a replicator with other settings.
-        let isNew = driver.couch == nil && start.own == nil && start.peer.body == nil
+        let isNew = driver.dialect.traits.saysThatCheckpointIsMissing && start.own == nil && start.peer.body == nil
         link.marks.areCredible = agreed.trustsKnownRevisions && !isUnderWay || !isKnown || isNew
         if !link.marks.areCredible, configuration.type.pushes { link.comparesThrough = link.source.trustsBehind }
         if configuration.type.pulls {

@@ -52,7 +52,7 @@ struct PullActions {
         let (remote, isBounded) = (link.remote, link.remote != nil && !link.mayNameAll)
         // The store may not have recorded yet what the peer acknowledged. CouchDB-like peers may have several revisions.
         let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
-        let hasOne = driver.couch == nil
+        let hasOne = driver.dialect.traits.peerHasOne
         driver.removals.endOrphans(offers.map(\.id), link)
         let (skipsDeletions, naming) = (link.pull.settings.skipsDeletions, driver.naming)
         driver.read {
@@ -84,9 +84,9 @@ struct PullActions {
     }
 
     private func fetchAttachments(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
-        if let couch = driver.couch { return couch.fetchAttachments(fetch, revision) }
-        let error = ReplicationError(domain: .http, code: 404, message: "the attachments of document \(revision.id) are available over CouchDB's protocol only")
-        driver.tell(link, pull: .insertion(.attachmentsFetched(fetch, .failure(error))))
+        do throws(ReplicationError) { try driver.dialect.fetchAttachments(fetch, revision) } catch {
+            driver.tell(link, pull: .insertion(.attachmentsFetched(fetch, .failure(error))))
+        }
     }
 
     private func keep(_ batch: BatchID, _ held: [HeldRevision], _ link: CollectionLink) {

@@ -15,8 +15,8 @@ struct RevisionWriter {
     ) {
         let large = revisions.reduce(0) { $1.revision.body.count > DriverBounds.smallBodyBytes ? $0 + 2 * $1.revision.body.count : $0 }
         var storing = RevisionStoring(
-            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: driver.couch == nil, naming: driver.naming,
-            takesWhatFits: true)
+            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld,
+            peerHasOne: driver.dialect.traits.peerHasOne, naming: driver.naming, takesWhatFits: true)
         storing.peer = driver.role.describePeer(driver.transport.peerDescription)
         for each in revisions where !each.revision.isDeleted && link.push?.fetchedDeletions.take(each.revision.id) == true {
             storing.deletionsUnderWay.insert(each.revision.id)
@@ -66,7 +66,7 @@ struct RevisionWriter {
             $0.deltas.noteExchanged(revisions, $1, $0.links[slot])
             $0.links[slot].marks.note(revisions.lazy.filter { !$0.revision.mayBeLostAtPeer }.map(\.revision.id))
             $0.links[slot].marks.doubt(revisions.lazy.filter(\.revision.mayBeLostAtPeer).map(\.revision.id))
-            $0.couch?.stored(revisions, $1)
+            $0.dialect.stored(slot, revisions, $1)
             $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
         } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
     }

@@ -42,8 +42,9 @@ final class OutgoingQueue {
             let link = driver.links[revision.slot]
             guard link.generation == revision.generation, link.push != nil else { continue }
             driver.dialect.send(revision.slot, revision.document, delta: revision.delta)
-            // The other dialect reads the body again if a request has to be repeated.
-            if driver.couch == nil, revision.document.body.count > DriverBounds.smallBodyBytes { driver.tell(link, push: .messageMade(revision.document.id)) }
+            if driver.dialect.traits.messagesHoldBodies, revision.document.body.count > DriverBounds.smallBodyBytes {
+                driver.tell(link, push: .messageMade(revision.document.id))
+            }
         }
     }
 }
