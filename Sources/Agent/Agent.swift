@@ -264,6 +264,7 @@ package actor Agent {
         var options = DatabaseOptions(wanted)
         options.maxBlobBytes = UInt64(settings.limits.maxBlobBytes)
         options.openBlobs = openBlobs
+        options.sharePageCaches(databases: settings.databases.count, memory: settings.limits.memory)
         options.onProblem = { [log, name = wanted.name.value] in log.error("\($0.problem(of: name))") }
         options.onLargeDocument = { [log, large = options.largeDocuments, name = wanted.name.value] in
             log.warning("document \($0.id) of \($0.collection) was stored with \($0.bytes) bytes, more than warn_document_bytes (\(large.limit))", metadata: ["database": "\(name)"])

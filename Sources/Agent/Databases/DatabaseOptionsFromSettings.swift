@@ -27,3 +27,16 @@ extension DatabaseOptions {
         if settings.conflictResolver != nil { deltaBases?.minBodyBytes = 0 }
     }
 }
+
+extension DatabaseOptions {
+    /// Divides the memory for pages of database files among all databases: many of them must not take many times what a single one takes.
+    ///
+    /// - Parameter memory: `limits.memory`, in bytes: the caches of all databases together take up to as much again, but no less than 8 MiB.
+    mutating func sharePageCaches(databases: Int, memory: Int) {
+        let most = writerCacheBytes + readers * readerCacheBytes
+        let share = min(most, max(memory, 8 << 20) / max(1, databases))
+        // SQLite needs some hundred kilobytes to get on at all.
+        writerCacheBytes = max(512 << 10, Int(Double(writerCacheBytes) / Double(most) * Double(share)))
+        readerCacheBytes = max(128 << 10, Int(Double(readerCacheBytes) / Double(most) * Double(share)))
+    }
+}
