@@ -5,21 +5,21 @@ import Testing
 extension Attack {
     /// Servers that our replicator pulls from and takes for CouchDB.
     static let servers: [Attack] = [
-        lying("a feed whose line never ends", requests: 15, memory: 160 << 20) { request in
+        lying("a feed whose line never ends", requests: 15, memory: 64 << 20) { request in
             request.target.hasPrefix("/lies/_changes") ? .endless("{\"results\":[{\"seq\":\"", String(repeating: "9", count: 64_000)) : nil
         },
-        lying("answers that never end and claim to be compressed", requests: 15, memory: 160 << 20) { request in
+        lying("answers that never end and claim to be compressed", requests: 15, memory: 64 << 20) { request in
             request.target.hasPrefix("/lies/_changes")
                 ? .endless("\u{1F}\u{8}", String(repeating: "\0", count: 64_000), headers: "Content-Encoding: gzip\r\n") : nil
         },
-        lying("answers of nothing but empty lists, to several replicators", replicators: 4, requests: 60, memory: 80 << 20) { request in
+        lying("answers of nothing but empty lists, to several replicators", replicators: 4, requests: 60, memory: 64 << 20) { request in
             if request.target.hasPrefix("/lies/_changes") { return .json(200, changes(Array(1...400), last: 400)) }
             guard request.target.hasPrefix("/lies/_bulk_get") else { return nil }
             // Every other one is small enough to be parsed.
             let count = request.number % 2 == 0 ? 3_000_000 : 75_000
             return .json(200, "{\"results\":[\(String(repeating: "[],", count: count))[]]}")
         },
-        lying("rows with sequences of 8,000 bytes, to several replicators", replicators: 8, requests: 60, memory: 80 << 20) { request in
+        lying("rows with sequences of 8,000 bytes, to several replicators", replicators: 8, requests: 60, memory: 64 << 20) { request in
             guard request.target.hasPrefix("/lies/_changes") else { return nil }
             let tail = String(repeating: "9", count: 8_000)
             let rows = (1...400).map { "{\"seq\":\"\(request.number)\($0)-\(tail)\",\"id\":\"lie-\($0)\",\"changes\":[{\"rev\":\"1-aa\"}]}" }
