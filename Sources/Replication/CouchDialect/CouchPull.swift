@@ -82,7 +82,10 @@ extension CouchDialect {
                 }
                 try await take(found, for: wanted)
             }
-            state.withLock { $0.fetchSize = min(CouchBounds.fetch, max($0.fetchSize, 2 * wanted.count)) }
+            // As many as fit, if the next ones are like these.
+            let bytesPerDocument = max(1, (answer.body.readableBytes + answer.valueBytes) / wanted.count)
+            let fitting = memory.limit / 8 / bytesPerDocument
+            state.withLock { $0.fetchSize = max(1, min(CouchBounds.fetch, fitting, max($0.fetchSize, 2 * wanted.count))) }
         } catch {
             if let error = error as? ReplicationError, error.isShortOfMemory {
                 answer.keepBeginning()
