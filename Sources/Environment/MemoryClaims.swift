@@ -108,12 +108,13 @@ extension MemoryBudget {
     /// What all claims share before one of them has to wait for its turn.
     private var sharedClaims: Int { limit / 4 }
 
-    private static let claimCheckNanoseconds: UInt64 = 20_000_000
-    /// The number of checks after which the oldest claim has others evicted, is granted memory if there are no other claims, and is refused; and between
-    /// two claims that are refused for its sake.
-    private static let (evictingCheck, lonelyCheck, lastOwnCheck, refusingChecks) = (50, 100, 500, 25)
-    /// The number of checks after which a claim that waits for its turn is refused.
-    private static let lastCheck = 3_000
+    /// Milliseconds between two checks: few at first, since what others hold is mostly released soon.
+    private static func pause(after waited: Int) -> Int { min(20, 1 + waited / 4) }
+    /// Milliseconds after which the oldest claim has others evicted, is granted memory if there are no other claims, and is refused; and between two
+    /// claims that are refused for its sake.
+    private static let (evictingAfter, aloneAfter, longestOwnWait, refusingEvery) = (1_000, 2_000, 10_000, 500)
+    /// Milliseconds after which a claim that waits for its turn is refused.
+    private static let longestWait = 60_000
     /// Nanoseconds in which the answer that others wait for has to bring ``leastProgress``.
     private static let paceNanoseconds: UInt64 = 10_000_000_000
     private var leastProgress: Int { limit / 64 }
@@ -133,22 +134,26 @@ extension MemoryBudget {
     }
 
     fileprivate func grow(claim number: Int, to bytes: Int) async throws {
-        var (checks, ownChecks) = (0, 0)
+        var (waited, ownWait) = (0, 0)
         while true {
             let now = time.monotonicNanoseconds()
-            switch state.withLock({ self.turn(of: number, bytes, now, mayBeAlone: ownChecks >= Self.lonelyCheck, &$0) }) {
+            let pause: Int
+            switch state.withLock({ self.turn(of: number, bytes, now, mayBeAlone: ownWait >= Self.aloneAfter, &$0) }) {
             case .granted: return
             case .revoked(let refusal): throw refusal
             case .isNext:
-                ownChecks += 1
-                guard ownChecks < Self.lastOwnCheck else { throw ClaimRefusal.noMemory }
-                if ownChecks == Self.evictingCheck { makeRoom(for: bytes) }
-                if ownChecks % Self.refusingChecks == 0 { refuseYoungest(besides: number) }
+                guard ownWait < Self.longestOwnWait else { throw ClaimRefusal.noMemory }
+                pause = Self.pause(after: ownWait)
+                func passes(_ time: Int) -> Bool { ownWait / time < (ownWait + pause) / time }
+                if ownWait < Self.evictingAfter, passes(Self.evictingAfter) { makeRoom(for: bytes) }
+                if passes(Self.refusingEvery) { refuseYoungest(besides: number) }
+                ownWait += pause
             case .waits:
-                checks += 1
-                guard checks < Self.lastCheck else { throw ClaimRefusal.noMemory }
+                guard waited < Self.longestWait else { throw ClaimRefusal.noMemory }
+                pause = Self.pause(after: waited)
+                waited += pause
             }
-            try await time.sleep(nanoseconds: Self.claimCheckNanoseconds)
+            try await time.sleep(nanoseconds: UInt64(pause) * 1_000_000)
         }
     }
 
@@ -158,7 +163,7 @@ extension MemoryBudget {
         let more = bytes - entry.bytes
         state.claims.entries[number]?.isComplete = false
         state.claims.entries[number]?.isWaiting = true
-        let isShared = state.claims.bytes + more <= sharedClaims && state.used + more <= restrictionThreshold(state)
+        let isShared = state.claims.bytes + more <= sharedClaims && state.used + more <= evictionThreshold(state) - limit / 8
         if !isShared {
             // While it waits, its peer is not read.
             state.claims.entries[number]?.since = now
