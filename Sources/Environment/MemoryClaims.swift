@@ -4,8 +4,8 @@ import Synchronization
 /// arrives, and while it is parsed.
 ///
 /// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time: the oldest that is not complete, so that large answers
-/// follow each other instead of waiting for one another's memory. The others wait; while they do, their peers are not read. If there is no memory for the
-/// oldest one either, those that wait are refused, the youngest first.
+/// follow each other instead of waiting for one another's memory. The others wait; while they do, their peers are not read, and answers that have stopped
+/// arriving are given up. If there is no memory for the oldest one either, those that wait are refused, the youngest first.
 extension MemoryBudget {
     /// Why a claim may not grow. Its request is aborted, and may be repeated later.
     public enum ClaimRefusal: Error, Equatable {
@@ -33,22 +33,27 @@ extension MemoryBudget {
         var bytes = 0
 
         /// The one that may exceed the part of the budget that all of them share.
-        var eldest: Int? { entries.lazy.filter { !$0.value.isComplete }.map(\.key).min() }
+        var eldest: Int? { entries.lazy.filter { !$0.value.isComplete && $0.value.revocation.refusal == nil }.map(\.key).min() }
     }
 
-    /// Whether a claim may not grow any more.
+    /// Whether a claim may not grow any more, and what aborts its request.
     final class Revocation: Sendable {
         private let state = Atomic(0)
+        private let abort = Mutex<(@Sendable () -> Void)?>(nil)
 
         var refusal: ClaimRefusal? {
-            switch state.load(ordering: .relaxed) {
+            switch state.load(ordering: .acquiring) {
             case 0: nil
             case 1: .tooSlow
             default: .noMemory
             }
         }
 
-        fileprivate func revoke(_ refusal: ClaimRefusal) { state.store(refusal == .tooSlow ? 1 : 2, ordering: .relaxed) }
+        fileprivate func revoke(_ refusal: ClaimRefusal) { state.store(refusal == .tooSlow ? 1 : 2, ordering: .releasing) }
+
+        /// Must not be called under the budget's lock.
+        fileprivate func announce() { abort.withLock { $0 }?() }
+        fileprivate func whenRevoked(_ abort: (@Sendable () -> Void)?) { self.abort.withLock { $0 = abort } }
     }
 
     /// The memory of one answer. Released with its last reference, so on every path.
@@ -84,6 +89,13 @@ extension MemoryBudget {
             state.withLock { $0.granted = most }
         }
 
+        /// Why it may not grow any more; nil while it may.
+        public var refusal: ClaimRefusal? { revocation.refusal }
+
+        /// What aborts the request when the claim is revoked: without that, an answer that has stopped arriving would keep its memory. May be called on any
+        /// thread.
+        public func whenRevoked(_ abort: (@Sendable () -> Void)?) { revocation.whenRevoked(abort) }
+
         /// The answer has arrived: it holds this many bytes, no more than before. Others may grow in its place.
         public func complete(at bytes: Int) {
             let number = state.withLock { state in
@@ -115,9 +127,11 @@ extension MemoryBudget {
     private static let (evictingAfter, aloneAfter, longestOwnWait, refusingEvery) = (1_000, 2_000, 10_000, 500)
     /// Milliseconds after which a claim that waits for its turn is refused.
     private static let longestWait = 60_000
-    /// Nanoseconds in which the answer that others wait for has to bring ``leastProgress``.
+    /// While claims wait, each answer has to bring this much in every such period, in nanoseconds: more if it holds much.
     private static let paceNanoseconds: UInt64 = 10_000_000_000
-    private var leastProgress: Int { limit / 64 }
+    private static func leastProgress(holding bytes: Int) -> Int { max(16 << 10, bytes / 16) }
+    /// What the oldest one has to bring, which the others wait for.
+    private var leastProgressOfEldest: Int { limit / 64 }
 
     fileprivate func openClaim(_ revocation: Revocation) -> Int {
         let now = time.monotonicNanoseconds()
@@ -138,7 +152,10 @@ extension MemoryBudget {
         while true {
             let now = time.monotonicNanoseconds()
             let pause: Int
-            switch state.withLock({ self.turn(of: number, bytes, now, mayBeAlone: ownWait >= Self.aloneAfter, &$0) }) {
+            var revoked: [Revocation] = []
+            let turn = state.withLock { self.turn(of: number, bytes, now, mayBeAlone: ownWait >= Self.aloneAfter, &revoked, &$0) }
+            for revocation in revoked { revocation.announce() }
+            switch turn {
             case .granted: return
             case .revoked(let refusal): throw refusal
             case .isNext:
@@ -157,7 +174,7 @@ extension MemoryBudget {
         }
     }
 
-    private func turn(of number: Int, _ bytes: Int, _ now: UInt64, mayBeAlone: Bool, _ state: inout State) -> Turn {
+    private func turn(of number: Int, _ bytes: Int, _ now: UInt64, mayBeAlone: Bool, _ revoked: inout [Revocation], _ state: inout State) -> Turn {
         guard let entry = state.claims.entries[number] else { return .revoked(.noMemory) }
         if let refusal = entry.revocation.refusal { return .revoked(refusal) }
         let more = bytes - entry.bytes
@@ -167,11 +184,8 @@ extension MemoryBudget {
         if !isShared {
             // While it waits, its peer is not read.
             state.claims.entries[number]?.since = now
-            let eldest = state.claims.eldest ?? number
-            guard number == eldest else {
-                judge(claim: eldest, now, &state)
-                return .waits
-            }
+            judgePace(now, &revoked, &state)
+            guard number == state.claims.eldest ?? number else { return .waits }
             let isAlone = mayBeAlone && state.claims.bytes == entry.bytes
             guard state.used + more <= evictionThreshold(state) || isAlone else { return .isNext }
         }
@@ -183,20 +197,29 @@ extension MemoryBudget {
         return .granted
     }
 
-    /// Another claim waits for this one, whose answer has to arrive at a certain pace.
-    private func judge(claim number: Int, _ now: UInt64, _ state: inout State) {
-        guard var entry = state.claims.entries[number], now >= entry.since + Self.paceNanoseconds else { return }
-        if entry.bytes - entry.bytesThen < leastProgress { entry.revocation.revoke(.tooSlow) }
-        (entry.since, entry.bytesThen) = (now, entry.bytes)
-        state.claims.entries[number] = entry
+    /// A claim waits: the answers for which others have claimed memory have to arrive at a certain pace.
+    private func judgePace(_ now: UInt64, _ revoked: inout [Revocation], _ state: inout State) {
+        let eldest = state.claims.eldest
+        for (number, var entry) in state.claims.entries where !entry.isComplete && !entry.isWaiting && now >= entry.since + Self.paceNanoseconds {
+            let least = Self.leastProgress(holding: entry.bytes)
+            if entry.bytes - entry.bytesThen < (number == eldest ? max(least, leastProgressOfEldest) : least), entry.revocation.refusal == nil {
+                entry.revocation.revoke(.tooSlow)
+                revoked.append(entry.revocation)
+            }
+            (entry.since, entry.bytesThen) = (now, entry.bytes)
+            state.claims.entries[number] = entry
+        }
     }
 
     /// For the oldest claim: of the others that wait, one gives up what it holds.
     private func refuseYoungest(besides number: Int) {
-        state.withLock { state in
+        let revoked = state.withLock { state in
             let others = state.claims.entries.filter { $0.key != number && $0.value.isWaiting && $0.value.bytes > 0 && $0.value.revocation.refusal == nil }
-            others.max { $0.key < $1.key }?.value.revocation.revoke(.noMemory)
+            let youngest = others.max { $0.key < $1.key }?.value.revocation
+            youngest?.revoke(.noMemory)
+            return youngest
         }
+        revoked?.announce()
     }
 
     fileprivate func complete(claim number: Int, at bytes: Int) {

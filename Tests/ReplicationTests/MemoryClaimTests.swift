@@ -83,12 +83,25 @@ import Testing
             refused = await refusal(slow, to: 20 * megabyte + more)
             await Task.yield()
         }
-        #expect(refused == .tooSlow)
+        #expect(refused == .tooSlow && slow.refusal == .tooSlow)
         // Its memory counts until the request is aborted.
         slow.complete(at: 0)
         #expect(await waiting.value == nil)
         #expect(await refusal(slow, to: 30 * megabyte) == .tooSlow)
         withExtendedLifetime(next) {}
+    }
+
+    @Test func answersThatHaveStoppedArrivingAreGivenUpTogetherForOneThatWaits() async throws {
+        let budget = budget(64)
+        let stalled = (0..<8).map { _ in budget.claim() }
+        for claim in stalled {
+            try await claim.grow(to: 7 * megabyte / 4)
+            claim.whenRevoked { [weak claim] in claim?.complete(at: 0) }
+        }
+        let next = budget.claim()
+        #expect(await refusal(next, to: 6 * megabyte) == nil)
+        #expect(stalled.count { $0.refusal == .tooSlow } == 8)
+        withExtendedLifetime((stalled, next)) {}
     }
 
     @Test func noAnswerIsReadIfOthersHoldAllOfTheBudgetAndTheOnlyOneIs() async throws {

@@ -57,6 +57,20 @@ extension CouchDialect {
     }
 }
 
+extension MemoryBudget.Claim {
+    /// Requests an answer; aborts the request if the claim is revoked meanwhile.
+    ///
+    /// - Throws: `ClaimRefusal` if it was; otherwise what `request` throws.
+    func whileGranted<Answer: Sendable>(_ request: @escaping @Sendable () async throws -> Answer) async throws -> Answer {
+        let task = Task { try await request() }
+        whenRevoked { task.cancel() }
+        defer { whenRevoked(nil) }
+        do { return try await withTaskCancellationHandler { try await task.value } onCancel: { task.cancel() } } catch {
+            throw refusal ?? error
+        }
+    }
+}
+
 extension PeerAnswer {
     /// Releases most of an answer that is of no use: its beginning may tell what it is about.
     mutating func keepBeginning() {

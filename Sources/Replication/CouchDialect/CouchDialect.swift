@@ -211,7 +211,9 @@ final class CouchDialect: RequestingDialect, Sendable {
         let claim = memory.claim()
         request.collecting = { try await claim.grow(to: $0) }
         var answer: PeerAnswer
-        do { answer = try await owed.during(request, environment.time) { try await peer.exchange($0) } } catch let refusal as MemoryBudget.ClaimRefusal {
+        do {
+            answer = try await claim.whileGranted { [request] in try await self.owed.during(request, self.environment.time) { try await self.peer.exchange($0) } }
+        } catch let refusal as MemoryBudget.ClaimRefusal {
             // The path may contain parameters that are secrets.
             throw outOfMemory(refusal, "\(request.method) \(request.path.prefix { $0 != "?" })")
         }
