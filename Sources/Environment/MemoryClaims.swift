@@ -3,8 +3,8 @@ import Synchronization
 /// Memory for answers to our own requests. Only the peer knows how large its answer will be, so memory is claimed piece by piece while the answer
 /// arrives, and while it is parsed.
 ///
-/// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time: the oldest that is not complete, so that large answers
-/// follow each other instead of waiting for one another's memory. The others wait; while they do, their peers are not read, and answers that have stopped
+/// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time, whatever peers hold until all claims take half of the budget:
+/// the oldest that is not complete, so that large answers follow each other instead of waiting for one another's memory. The others wait; while they do, their peers are not read, and answers that have stopped
 /// arriving are given up. If there is no memory for the oldest one either, those that wait are refused, the youngest first.
 extension MemoryBudget {
     /// Why a claim may not grow. Its request is aborted, and may be repeated later.
@@ -180,14 +180,17 @@ extension MemoryBudget {
         let more = bytes - entry.bytes
         state.claims.entries[number]?.isComplete = false
         state.claims.entries[number]?.isWaiting = true
-        let isShared = state.claims.bytes + more <= sharedClaims && state.used + more <= evictionThreshold(state) - limit / 8
+        let fits = state.used + more <= evictionThreshold(state)
+        let isShared = fits && state.claims.bytes + more <= sharedClaims
         if !isShared {
             // While it waits, its peer is not read.
             state.claims.entries[number]?.since = now
             judgePace(now, &revoked, &state)
             guard number == state.claims.eldest ?? number else { return .waits }
+            // What peers hold is released soon, or they are evicted: only the largest answers wait for that.
+            let isModest = state.claims.bytes + more <= workLimit
             let isAlone = mayBeAlone && state.claims.bytes == entry.bytes
-            guard state.used + more <= evictionThreshold(state) || isAlone else { return .isNext }
+            guard fits || isModest || isAlone else { return .isNext }
         }
         state.claims.entries[number]?.bytes = bytes
         state.claims.entries[number]?.isWaiting = false
