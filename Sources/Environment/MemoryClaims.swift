@@ -3,7 +3,7 @@ import Synchronization
 /// Memory for answers to our own requests. Only the peer knows how large its answer will be, so memory is claimed piece by piece while the answer
 /// arrives, and while it is parsed.
 ///
-/// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time, whatever peers hold until all claims take half of the budget:
+/// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time, whatever peers hold until all claims take three eighths of the budget:
 /// the oldest that is not complete, so that large answers follow each other instead of waiting for one another's memory. The others wait; while they do, their peers are not read, and answers that have stopped
 /// arriving are given up. If there is no memory for the oldest one either, those that wait are refused, the youngest first.
 extension MemoryBudget {
@@ -188,7 +188,7 @@ extension MemoryBudget {
             judgePace(now, &revoked, &state)
             guard number == state.claims.eldest ?? number else { return .waits }
             // What peers hold is released soon, or they are evicted: only the largest answers wait for that.
-            let isModest = state.claims.bytes + more <= workLimit
+            let isModest = state.claims.bytes + more <= limit / 8 * 3
             let isAlone = mayBeAlone && state.claims.bytes == entry.bytes
             guard fits || isModest || isAlone else { return .isNext }
         }

@@ -112,6 +112,23 @@ struct ReplicationTests {
         #expect(try await a.get("b-7") != nil)
     }
 
+    @Test func aResetHoldsUntilAConnectionHasTakenItUp() async throws {
+        struct Unreachable: TransportConnector {
+            func connect() async throws -> any MessageTransport { throw ReplicationError(network: .refused, message: "nobody is there") }
+        }
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        try await b.fill(0..<20, prefix: "b-")
+        await replicate(a, hub)
+        let collection = try a.collection()
+        _ = try await a.database.write { try $0.purge(collection, doc("b-7")) }
+        let configuration = ReplicatorConfiguration(a) { $0.retry.maximumAttempts = 1 }
+        #expect(await Replicator(configuration, Unreachable()).run(reset: true).error != nil)
+        // Another one, as after a restart of the agent.
+        let status = await replicate(a, hub)
+        #expect(status.error == nil && status.counts.pulled == 1, "\(status.counts)")
+    }
+
     @Test func aPeerThatLostItsDataIsRefilled() async throws {
         let a = try TestDatabase("a")
         try await a.fill(0..<250)

@@ -19,6 +19,15 @@ extension WriteTransaction {
         return "\(try number(statement))-cc"
     }
 
+    /// Removes a checkpoint of our own replicators, if there is one.
+    public func removeCheckpoint(id: String, collection: Collection) throws(StoreError) {
+        let session = try active()
+        let statement = try session.cached("DELETE FROM checkpoints WHERE kind = 0 AND collection = ?1 AND id = ?2")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id)
+        try session.run(statement)
+    }
+
     /// Stores a peer's checkpoint if `expectedRevision` is the current token (`nil` or empty: none is stored). The owner's checkpoints not written
     /// for the longest time are dropped to make room for it.
     /// - Returns: the new token.

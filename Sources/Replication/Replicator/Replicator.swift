@@ -66,6 +66,8 @@ public actor Replicator {
     /// The end of the first failed attempt since data last flowed, in seconds since 1970, and the number of failed attempts.
     nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
     nonisolated let interruptionRecord = Mutex<Interruptions?>(nil)
+    /// The last attempt got as far as the remote.
+    private var hasReached = false
 
     public init(
         configuration: ReplicatorConfiguration, connector: any TransportConnector, environment: Environment,
@@ -225,6 +227,7 @@ public actor Replicator {
 
     private func run(reset: Bool) async {
         var resets = reset
+        if reset { await forgetCheckpoints() }
         while !isStopping {
             if isSuspended {
                 await waitUntilResumed()
@@ -262,8 +265,8 @@ public actor Replicator {
                 resets = false
                 continue
             }
-            // A reset applies to one run; what that run achieved is kept.
-            resets = false
+            // What a connection achieves after a reset is kept.
+            if hasReached { resets = false }
             let (now, chance) = (environment.time.wallSeconds(), environment.random.next())
             // The machine's retries start over when something changed that may help; these continue until data flows.
             let attempt = failingSince.withLock { failing in
@@ -283,9 +286,7 @@ public actor Replicator {
                 if end.ending == .reconnects { runLogger.notice("next connection in \(seconds) s") } else { runLogger.warning("offline, next attempt in \(seconds) s: \(error.sentence)") }
                 update {
                     ($0.activity, $0.refusals.space) = (.offline, nil)
-                    $0.error = error
-                    $0.attempt = attempt
-                    $0.retryInSeconds = seconds
+                    ($0.error, $0.attempt, $0.retryInSeconds) = (error, attempt, seconds)
                 }
                 if await pause.wait(milliseconds: milliseconds, environment) { retry.conditionsChanged() }
             }
@@ -312,6 +313,7 @@ public actor Replicator {
 
     private func runOnce(resets: Bool) async -> SessionEnd {
         let reached: ReachedRemote
+        hasReached = false
         shared.withLock { $0.setback.count = 0 }
         do { reached = try await connector.reach(nil) } catch {
             return SessionEnd(error: error as? ReplicationError ?? ReplicationError(network: .notConnected, message: "\(error)"))
@@ -322,17 +324,16 @@ public actor Replicator {
             return SessionEnd(error: nil)
         }
         choose(reached.remote)
+        hasReached = true
         pause.forget()
-        let correlation = transport.correlationID
         waiting.connected()
-        let peerProtocol = transport.protocolName
+        let (correlation, peerProtocol) = (transport.correlationID, transport.protocolName)
         shared.withLock { ($0.hasMadeProgress, $0.status.correlationID, $0.status.peerProtocol) = (false, correlation, peerProtocol) }
         // A peer that accepts and drops connections should not be logged each time.
         runLogger.log(
             level: retry.retries == 0 ? .info : .debug, "connected",
             metadata: ["peer": "\(transport.peerDescription)", "protocol": "\(peerProtocol)"])
-        update { ($0.error, $0.refusals) = (nil, PeerRefusals()) }
-        update { $0.activity = .busy }
+        update { ($0.error, $0.refusals, $0.activity) = (nil, PeerRefusals(), .busy) }
         let configuration = configuration.at(reached.remote)
         var active = ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, selectsLocally: selectsLocally)
         (active.comebacks, active.caution) = (comebacks, caution)

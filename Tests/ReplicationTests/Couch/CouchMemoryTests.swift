@@ -50,7 +50,7 @@ struct CouchMemoryTests {
             let count = (request.headers.first("Content-Length").flatMap { Int($0) } ?? 0) > 2_000 ? 400_000 : 9_000
             return .json("{\"results\":[\(String(repeating: "[],", count: count))[]]}")
         }
-        #expect(highest <= 9 << 20)
+        #expect(highest <= 11 << 20)
     }
 
     @Test("rows with long sequences")
@@ -61,7 +61,7 @@ struct CouchMemoryTests {
             let rows = (1...40).map { "{\"seq\":\"\($0)-\(tail)\",\"id\":\"lie-\($0)\",\"changes\":[{\"rev\":\"1-aa\"}]}" }
             return .json("{\"results\":[\(rows.joined(separator: ","))],\"last_seq\":\"\(rows.count)-\(tail)\",\"pending\":70000}")
         }
-        #expect(highest <= 9 << 20)
+        #expect(highest <= 11 << 20)
     }
 
     @Test("a feed that ends where it begins is not asked again at once")
