@@ -26,7 +26,7 @@ package enum AgentUser {
     /// - Parameters:
     ///   - number: the system's error; 0 if whoever met it did not say.
     ///   - path: absolute, as is `data`.
-    static func remedy(_ number: Int32, at path: String, data: String) -> String? {
+    package static func remedy(_ number: Int32, at path: String, data: String) -> String? {
         let number = number != 0 || access(path, R_OK | W_OK) == 0 ? number : errno
         switch number {
         case EACCES, EPERM: return remedy(forbidden: obstacle(on: path), data: data)

@@ -83,9 +83,13 @@ extension Agent {
         var isWaiting = false
         while true {
             do throws(AgentError) { return try DataFolderLock(folder: folder) } catch {
-                guard error.kind == .notNow, environment.time.monotonicNanoseconds() - begin < DataFolderLock.patience else { throw error }
+                guard error.kind == .notNow, environment.time.monotonicNanoseconds() - begin < DataFolderLock.patience else {
+                    if isWaiting { log.notice("the start of process \(getpid()) is given up: \(error)") }
+                    throw error
+                }
             }
-            if !isWaiting { log.notice("the data folder \(folder) is in use; waiting up to \(DataFolderLock.patience / 1_000_000_000) s for the process that has it to end") }
+            // The agent that has it may write to the same log.
+            if !isWaiting { log.notice("a start of process \(getpid()): the data folder \(folder) is in use; waiting up to \(DataFolderLock.patience / 1_000_000_000) s for the process that has it to end") }
             isWaiting = true
             try await environment.time.sleep(nanoseconds: DataFolderLock.checkInterval)
             try throwIfStopping()

@@ -128,6 +128,13 @@ struct DataFolderTests {
         #expect(refused.status == 1 && refused.errors.contains("Permission denied"), "\(refused)")
         let whose = "the agent runs as user nobody, and \(folder.path(name)) belongs to root (mode 0700): \(remedy) \(folder.path("data"))"
         #expect(refused.errors.contains(whose), "\(refused)")
+        // Without an agent, commands do not take it for a folder without databases.
+        for command in [["doc", "list", "main"], ["conflicts", "list"]] {
+            let listed = try await Subprocess.run(
+                "/usr/bin/setpriv",
+                ["--reuid=65534", "--clear-groups", try NightjarExecutable.path()] + command + ["--config", folder.path("nightjar.yaml")], folder: folder.path)
+            #expect(listed.status == 1 && listed.errors.contains("Permission denied") && listed.errors.contains("chown -R nobody"), "\(listed)")
+        }
     }
 
     enum Damage: String, CaseIterable, Sendable, CustomTestStringConvertible {

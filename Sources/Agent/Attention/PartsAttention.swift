@@ -28,11 +28,10 @@ extension Agent {
     /// The operator who stopped it may have forgotten it, or be another one.
     private nonisolated func keptStopped(_ record: ReplicatorRecord, _ name: String) -> [Attention] {
         guard record.isStopped else { return [] }
-        let since = record.stoppedAt.map { " since \(Timestamp.format($0))" } ?? ""
         return [
             Attention(
                 .replicatorKeptStopped, "replicator \(name)", since: record.stoppedAt,
-                "stopped by an operator\(since), and stays so even after the agent restarts (stop --keep)", remedy: "start with: nightjar replicator \(name) start")
+                "stopped by an operator, and stays so even after the agent restarts (stop --keep)", remedy: "start with: nightjar replicator \(name) start")
         ]
     }
 

@@ -66,8 +66,7 @@ public actor Replicator {
     /// The end of the first failed attempt since data last flowed, in seconds since 1970, and the number of failed attempts.
     nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
     nonisolated let interruptionRecord = Mutex<Interruptions?>(nil)
-    /// The last attempt got as far as the remote.
-    private var hasReached = false
+    private var hasReachedRemote = false
 
     public init(
         configuration: ReplicatorConfiguration, connector: any TransportConnector, environment: Environment,
@@ -266,7 +265,7 @@ public actor Replicator {
                 continue
             }
             // What a connection achieves after a reset is kept.
-            if hasReached { resets = false }
+            if hasReachedRemote { resets = false }
             let (now, chance) = (environment.time.wallSeconds(), environment.random.next())
             // The machine's retries start over when something changed that may help; these continue until data flows.
             let attempt = failingSince.withLock { failing in
@@ -313,7 +312,7 @@ public actor Replicator {
 
     private func runOnce(resets: Bool) async -> SessionEnd {
         let reached: ReachedRemote
-        hasReached = false
+        hasReachedRemote = false
         shared.withLock { $0.setback.count = 0 }
         do { reached = try await connector.reach(nil) } catch {
             return SessionEnd(error: error as? ReplicationError ?? ReplicationError(network: .notConnected, message: "\(error)"))
@@ -324,7 +323,7 @@ public actor Replicator {
             return SessionEnd(error: nil)
         }
         choose(reached.remote)
-        hasReached = true
+        hasReachedRemote = true
         pause.forget()
         waiting.connected()
         let (correlation, peerProtocol) = (transport.correlationID, transport.protocolName)

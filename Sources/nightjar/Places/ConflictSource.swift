@@ -43,6 +43,7 @@ enum ConflictSource: Sendable {
             return .agent(client, databases: try chosen(databases.compactMap { $0["name"]?.asString }, "at the agent on \(client.socket)"))
         }
         let data = settings.data.value
+        try DatabaseFolders.checkAccess(data)
         let names = try chosen(DatabaseFolders.names(in: data), "in \(data), and no agent runs there")
         if names.isEmpty { throw AgentError(.notFound, "there are no databases in \(data), and no agent runs there") }
         var opened: [Database] = []

@@ -14,8 +14,22 @@ enum DatabaseFolders {
     /// Where a restore prepares the database.
     static func restoring(_ folder: String) -> String { "\(folder).restoring" }
 
+    /// - Throws: ``AgentError`` if this user may not look into the data folder or into one of its databases, so that a database that is there would
+    ///   not be found.
+    static func checkAccess(_ data: String) throws(AgentError) {
+        for path in [data] + entries(of: data).map({ "\(data)/\($0)" }) {
+            guard access(path, R_OK | X_OK) != 0, errno == EACCES else { continue }
+            throw AgentError(.failed, "cannot look into \(path): Permission denied" + (AgentUser.remedy(EACCES, at: path, data: data).map { "; \($0)" } ?? ""))
+        }
+    }
+
     /// The names of the databases in a data folder, ascending.
     static func names(in data: String) -> [String] {
+        entries(of: data).filter { exists("\(data)/\($0)") }.map { String($0.dropLast(suffix.count)) }.sorted()
+    }
+
+    /// The names of the folders that are meant for databases.
+    private static func entries(of data: String) -> [String] {
         guard let directory = opendir(data) else { return [] }
         defer { closedir(directory) }
         var names: [String] = []
@@ -23,9 +37,9 @@ enum DatabaseFolders {
             let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
                 pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
-            if name.hasSuffix(suffix), exists("\(data)/\(name)") { names.append(String(name.dropLast(suffix.count))) }
+            if name.hasSuffix(suffix) { names.append(name) }
         }
-        return names.sorted()
+        return names
     }
 
     /// The name of the database in a folder; nil if the folder is not named like one.

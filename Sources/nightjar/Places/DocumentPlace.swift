@@ -66,6 +66,7 @@ enum DocumentPlace: Sendable {
         let wanted = settings.database(named: name)
         let options = wanted.map { DatabaseOptions($0) } ?? DatabaseOptions()
         if !exists {
+            try DatabaseFolders.checkAccess(data)
             guard case .creates(_, let check) = absence else {
                 throw AgentError(
                     .notFound,
