@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 import Testing
 
 @testable import Replication
