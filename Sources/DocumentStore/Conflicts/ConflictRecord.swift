@@ -29,7 +29,8 @@ struct ConflictRecord: Equatable {
         // The remote side may have taken over the local branch: then the conflict is over.
         if remoteEnd.revision == local || tree.isAncestor(local, of: remoteEnd.revision) { return nil }
         guard let localEnd = end(of: local, not: remoteEnd.revision) else { return nil }
-        return (localEnd, remoteEnd)
+        // Both sides have deleted the document by now: it makes no difference which tombstone is current.
+        return localEnd.isDeleted && remoteEnd.isDeleted ? nil : (localEnd, remoteEnd)
     }
 
     /// The record, unless the change to the tree ended the conflict; updated to the current ends, since pruning may remove the revisions it started

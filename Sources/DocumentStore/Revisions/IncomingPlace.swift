@@ -44,7 +44,9 @@ struct IncomingPlace {
         // it is a conflict, and its sender decides it once it has pulled the current tombstone. Where the two have no history in common, that remote
         // takes it for a new document.
         let isShared = conflicts != .store && row.remotes.entries.contains { $0.revision == nil || $0.revision == row.revision }
-        let tombstone = row.isDeleted && !row.isConflicted ? ancestor.flatMap { tree.isTombstone($0) ? $0 : nil } : nil
+        // Once all branches are deleted, there is nothing left to decide, though an earlier version may have recorded a conflict between them.
+        let isOver = row.isDeleted && (!row.isConflicted || tree.leaves.allSatisfy(\.isDeleted))
+        let tombstone = isOver ? ancestor.flatMap { tree.isTombstone($0) ? $0 : nil } : nil
         goesOn = tombstone.map { !isShared || tree.commonAncestor(of: $0, and: row.revision) == nil } == true
         // What a passive side accepts without a resolver, it accepts with one as well.
         let isRecreated = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !incoming.isDeleted)
