@@ -126,7 +126,7 @@ extension MemoryBudget {
     /// claims that are refused for its sake.
     private static let (evictingAfter, aloneAfter, longestOwnWait, refusingEvery) = (1_000, 2_000, 10_000, 500)
     /// Milliseconds after which a claim that waits for its turn is refused.
-    private static let longestWait = 60_000
+    private static let longestWait = 40_000
     /// While claims wait, each answer has to bring this much in every such period, in nanoseconds: more if it holds much.
     private static let paceNanoseconds: UInt64 = 10_000_000_000
     private static func leastProgress(holding bytes: Int) -> Int { max(16 << 10, bytes / 16) }

@@ -215,6 +215,40 @@ struct BreakerTests {
         }
     }
 
+    @Test func aFewPeersCannotKeepItFromAllOthers() async throws {
+        let folder = Folder()
+        folder.write("a.lua", "return { pull_filter = function(doc) if doc.bad then error('broken') end return true end }")
+        let clock = Clock()
+        try await withHost(folder.path, environment: Environment(time: clock, random: SystemRandom())) { host, _ in
+            let filter = try host.pullFilter(plugin: "a", params: .missing, usedBy: "listener edge pull_filter")
+            func judge(_ user: String?, _ text: String, times: Int = 1, at address: String = "192.0.2.7") async -> [FilterVerdict] {
+                let peer = PolicyContext(database: "main", collection: .default, direction: .pull, listener: "edge", remote: "\(address):50123", user: user)
+                return await filter.evaluate((0..<times).map { _ in document(text) }, peer)
+            }
+            // One odd document of another peer makes no difference.
+            _ = await judge("mallory", "{\"bad\":true}", times: 60)
+            _ = await judge("ada", "{\"bad\":true}")
+            #expect(await judge("ada", "{}") == [.pass])
+            #expect(host.status("a")?.failing.map(\.peer) == ["user mallory"])
+            // Several that fail together do, until the first one that does not: each has a call of its own.
+            for _ in 0..<60 { for user in ["eve", "trudy"] { _ = await judge(user, "{\"bad\":true}") } }
+            #expect(host.status("a")?.failing.map(\.peer) == [nil])
+            clock.advance(60)
+            for user in ["mallory", "eve", "trudy"] { _ = await judge(user, "{\"bad\":true}") }
+            #expect(await judge("ada", "{}") == [.pass])
+            #expect(await judge("grace", "{}") == [.pass])
+            // Addresses of one IPv6 network count together, and any number of them leaves room for others.
+            for number in 0..<60 { _ = await judge(nil, "{\"bad\":true}", at: "[2001:db8::\(number + 1)]") }
+            #expect(host.status("a")?.failing.map(\.peer) == ["address 2001:db8:0:0::/64"])
+            for number in 0..<1_100 {
+                _ = await judge("user-\(number)", "{\"bad\":true}")
+                _ = await judge("ada", "{}")
+            }
+            _ = await judge("mallory", "{\"bad\":true}", times: 60)
+            #expect(await judge("somebody new", "{}") == [.pass])
+        }
+    }
+
     /// A broken line in a file of users must not become everybody's.
     @Test func anAuthenticatorIsAlwaysAsked() async throws {
         let folder = Folder()

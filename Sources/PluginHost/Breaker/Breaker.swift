@@ -6,7 +6,8 @@ import Synchronization
 /// replaces it.
 ///
 /// Failures are counted for each peer on whose behalf the calls are made: what one of them sends must not hold the documents of the others. Only when
-/// calls for several peers have failed in a row, the use is not called at all.
+/// many calls in a row have failed, and not for one peer alone, the use is not called at all; then each peer has a call of its own from time to time, so
+/// that the first one for which it works opens the way for all.
 final class Breaker: Sendable {
     enum Admission: Sendable {
         case all
@@ -19,6 +20,13 @@ final class Breaker: Sendable {
     enum Sample: Sendable {
         case document(PolicyDocument, CallContext)
         case conflict(PolicyConflict, CallContext)
+
+        var bytes: Int {
+            switch self {
+            case .document(let document, _): document.body.count
+            case .conflict(let conflict, _): [conflict.local, conflict.remote, conflict.base].reduce(0) { $0 + ($1?.body.count ?? 0) }
+            }
+        }
     }
 
     struct Opened: Sendable {
@@ -40,9 +48,17 @@ final class Breaker: Sendable {
         var nextProbe: UInt64 = 0
         var nextAsk: UInt64 = 0
         var sample: Sample?
+        /// When the last call failed or was tried.
+        var last: UInt64 = 0
+        /// Failures since a call last succeeded for anybody.
+        var recent = 0
+        /// In which such period they were.
+        var period: UInt64 = 0
 
-        mutating func fail(_ failure: LuaFailure) {
+        mutating func fail(_ failure: LuaFailure, _ now: UInt64, period current: UInt64 = 0) {
             failures += 1
+            recent = period == current ? recent + 1 : 1
+            (last, period) = (now, current)
             opened?.failures = failures
             opened?.failure = failure
         }
@@ -55,8 +71,12 @@ final class Breaker: Sendable {
 
         mutating func admit(_ now: UInt64, _ interval: UInt64) -> Admission {
             guard opened != nil else { return .all }
+            return probe(now, interval)
+        }
+
+        mutating func probe(_ now: UInt64, _ interval: UInt64) -> Admission {
             guard now >= nextProbe else { return .none }
-            nextProbe = now + interval
+            (nextProbe, last) = (now + interval, now)
             return .one
         }
 
@@ -68,9 +88,10 @@ final class Breaker: Sendable {
     }
 
     fileprivate struct State {
-        /// Calls for anybody, and the peers for which they were made, up to two.
+        /// Calls for anybody.
         var all = Streak()
-        var failing: Set<String> = []
+        /// Counts the periods between two successful calls.
+        var period: UInt64 = 1
         /// Calls for each peer.
         var peers: [String: Streak] = [:]
         var last: (failure: LuaFailure, at: UInt64)?
@@ -96,10 +117,10 @@ final class Breaker: Sendable {
     /// How long a breaker that only counts remembers a failure, and how long one stays open for a single peer before that peer is tried anew.
     private static let memory: UInt64 = 900 * 1_000_000_000
 
-    /// The number of peers whose failures are counted separately: those beyond it are counted together.
+    /// The number of peers whose failures are counted: the one that has been quiet for the longest is forgotten for another one.
     fileprivate static let mostPeers = 1_000
-    /// Of how many peers the input for a probe is kept.
-    private static let mostSamples = 16
+    /// Of how many peers the input for a probe is kept, and its size in bytes.
+    private static let (mostSamples, sampleBytes) = (16, 64 << 10)
 
     /// For a breaker that only counts: the latest failure in the last quarter of an hour. Another peer's success does not clear it.
     var recent: LuaFailure? {
@@ -116,7 +137,7 @@ final class Breaker: Sendable {
 
     /// The facts if it is open for this peer.
     func opened(for peer: String) -> Opened? {
-        hasRecentFailures.load(ordering: .relaxed) ? state.withLock { $0.all.opened ?? $0.peers[$0.key(peer)]?.opened } : nil
+        hasRecentFailures.load(ordering: .relaxed) ? state.withLock { $0.all.opened ?? $0.peers[peer]?.opened } : nil
     }
 
     /// Asked before a call, or before a series of calls that ends at the failure that opens the breaker.
@@ -125,8 +146,11 @@ final class Breaker: Sendable {
         let peer = peer()
         return state.withLock { state in
             let now = clock()
-            guard state.all.opened == nil else { return state.all.admit(now, interval) }
-            return state.peers[state.key(peer)]?.admit(now, interval) ?? .all
+            guard let opened = state.all.opened else { return state.peers[peer]?.admit(now, interval) ?? .all }
+            // Not at once: those that have just failed would only fail again.
+            guard now >= opened.since + interval else { return .none }
+            state.makeRoom(for: peer)
+            return state.peers[peer, default: Streak()].probe(now, interval)
         }
     }
 
@@ -141,10 +165,11 @@ final class Breaker: Sendable {
     private func close(_ peer: String) -> Bool {
         state.withLock { state in
             let wasOpen = state.all.opened != nil
-            let peers = state.peers.removeValue(forKey: state.key(peer))
+            let peers = state.peers.removeValue(forKey: peer)
             // It works again: those for whom it failed along with the others may try as well.
             if wasOpen { state.peers = [:] }
-            (state.all, state.failing) = (Streak(), [])
+            state.all = Streak()
+            state.period += 1
             hasRecentFailures.store(!state.peers.isEmpty, ordering: .relaxed)
             return wasOpen || peers?.opened != nil
         }
@@ -155,18 +180,23 @@ final class Breaker: Sendable {
     func failed(_ failure: LuaFailure, for peer: String, sample: @autoclosure () -> Sample?) -> Opened? {
         state.withLock { state in
             hasRecentFailures.store(true, ordering: .relaxed)
-            let (now, key) = (clock(), state.key(peer))
+            let now = clock()
             if limit == .max { state.last = (failure, now) }
-            state.all.fail(failure)
-            if state.failing.count < 2 { state.failing.insert(peer) }
-            var own = state.peers[key] ?? Streak()
-            own.fail(failure)
-            defer { state.peers[key] = own }
+            state.all.fail(failure, now)
+            state.makeRoom(for: peer)
+            var own = state.peers[peer] ?? Streak()
+            own.fail(failure, now, period: state.period)
+            state.peers[peer] = own
             guard state.all.opened == nil else { return nil }
-            if state.failing.count > 1, state.all.failures >= limit { return state.all.open(failure, now, interval, sample()) }
+            // Those of the peer for which most calls fail could be its own doing.
+            let most = state.peers.values.reduce(0) { max($0, $1.period == state.period ? $1.recent : 0) }
+            if state.all.failures >= limit, state.all.failures - most >= max(1, limit / 2) { return state.all.open(failure, now, interval, nil) }
             guard own.opened == nil, own.failures >= limit else { return nil }
             let isSampled = state.peers.values.count { $0.sample != nil } < Self.mostSamples
-            return own.open(failure, now, interval, isSampled ? sample() : nil, for: key.isEmpty ? nil : key)
+            let sample = isSampled ? sample().flatMap { peer.isEmpty || $0.bytes <= Self.sampleBytes ? $0 : nil } : nil
+            let opened = own.open(failure, now, interval, sample, for: peer.isEmpty ? nil : peer)
+            state.peers[peer] = own
+            return opened
         }
     }
 
@@ -177,7 +207,8 @@ final class Breaker: Sendable {
             let now = clock()
             if state.all.opened != nil { return (state.all.takeDue(now, interval), state.all.sample) }
             // A peer that is gone must not leave the plugin marked as failing for ever.
-            if let old = state.peers.first(where: { $0.value.opened.map { now >= $0.since && now - $0.since >= Self.memory } ?? false && !$0.key.isEmpty }) {
+            let old = state.peers.first { peer, streak in !peer.isEmpty && streak.opened.map { now >= $0.since && now - $0.since >= Self.memory } == true }
+            if let old {
                 state.peers[old.key] = nil
                 return (true, nil)
             }
@@ -188,6 +219,9 @@ final class Breaker: Sendable {
 }
 
 extension Breaker.State {
-    /// Under which a peer's failures are counted.
-    fileprivate func key(_ peer: String) -> String { peers[peer] != nil || peers.count < Breaker.mostPeers ? peer : "" }
+    /// Forgets the peer that has been quiet for the longest if there is no room for another one.
+    fileprivate mutating func makeRoom(for peer: String) {
+        guard peers[peer] == nil, peers.count >= Breaker.mostPeers else { return }
+        if let quietest = peers.min(by: { $0.value.last < $1.value.last })?.key { peers[quietest] = nil }
+    }
 }

@@ -65,13 +65,6 @@ struct CallContext: Sendable, Equatable {
     var remote: String?
     var user: String?
     var subprotocol: String?
-    /// On whose behalf the call is made, as far as failures are counted: a user, or else an address without its port. Empty on a replicator, which has
-    /// only one remote.
-    var peer: String {
-        guard replicator == nil else { return "" }
-        return user.map { "user \($0)" } ?? remote.map { "address \($0.prefix(upTo: $0.lastIndex(of: ":") ?? $0.endIndex))" } ?? ""
-    }
-
     /// False for a candidate whose plugin also serves: both share one set of `nightjar.state` values.
     var mayWriteState = true
 }

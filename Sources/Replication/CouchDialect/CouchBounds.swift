@@ -25,6 +25,8 @@ enum CouchBounds {
     static let longestPauseSeconds = 60
     /// `couch_idle_pause`: seconds before a feed is asked again that has not moved; doubles each time, up to `couch_pause`.
     static let idlePauseSeconds = 1
+    /// `couch_short_pause`: nanoseconds before a feed is asked again whose last answer was neither full nor brought anything that is wanted here.
+    static let shortPauseNanoseconds: UInt64 = 250_000_000
 
     // MARK: Answers
 

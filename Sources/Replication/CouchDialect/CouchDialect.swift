@@ -51,6 +51,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         var lastList: UInt64 = 0
         var feedWaits: CheckedContinuation<Void, Never>?
         var wanted: [WantedRevision] = []
+        /// How many revisions were wanted so far.
+        var wantedCount = 0
         var fetches = 0
         /// Revisions whose attachments have yet to be requested: held ones, and all of them if a filter is asked first. And how many of them are
         /// being processed.
@@ -171,6 +173,10 @@ final class CouchDialect: RequestingDialect, Sendable {
     /// Answers being processed are our own work.
     var messageBytes: Int { 0 }
     var owedSince: Int64? { owed.since }
+
+    /// How many requests of a kind may be in flight: fewer if there are many replicators for the memory that there is, since what is on its way to each
+    /// is in memory before it can be claimed.
+    var fetches: Int { max(1, min(CouchBounds.fetches, feedMemory.share / (64 << 10))) }
 
     func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
         write()

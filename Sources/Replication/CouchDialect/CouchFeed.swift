@@ -21,7 +21,7 @@ extension CouchDialect {
     /// Reads the feed to its end, and waits there for more.
     private func follow(_ subscription: PullSubscription) async throws {
         var since = subscription.since?.feedText ?? "0"
-        var (isCaughtUp, rows, repetitions) = (false, CouchBounds.rows, 0)
+        var (isCaughtUp, rows, repetitions, wantedBefore) = (false, CouchBounds.rows, 0, 0)
         while !isOver {
             let (page, asked) = try await page(subscription, since: since, waits: isCaughtUp, rows)
             await offer(page, since: since)
@@ -32,6 +32,12 @@ extension CouchDialect {
                 try await environment.time.sleep(seconds: min(seconds, CouchBounds.longestPauseSeconds))
             }
             since = page.last
+            // Nor are positions that lead nowhere, such as one document again and again: a real peer's answers are full while there is more to read.
+            let wanted = state.withLock { $0.wantedCount }
+            if page.count < asked, wanted == wantedBefore, isCaughtUp || page.pending ?? 0 > 0 {
+                try await environment.time.sleep(nanoseconds: CouchBounds.shortPauseNanoseconds)
+            }
+            wantedBefore = wanted
             // A peer that ignores long polling must not be polled without a pause.
             if isCaughtUp, page.entries.isEmpty { try await environment.time.sleep(seconds: 1) }
             let isEnd = page.count == 0 || page.pending.map { $0 == 0 } ?? (page.count < asked)
@@ -70,6 +76,7 @@ extension CouchDialect {
             let winner = try await page(try await ask(short), to: short, since: since)
             // Asked twice: otherwise the oversized row may have belonged to a document that has changed in the meantime.
             if let suspect, winner.isSame(as: suspect) { return (winner.refusing(), rows) }
+            if suspect != nil { try await environment.time.sleep(seconds: CouchBounds.idlePauseSeconds) }
             suspect = winner
         }
     }
@@ -181,6 +188,7 @@ extension CouchDialect {
             for case (.row(let row), let answer) in zip(page.rows, answers) {
                 if case .wanted(let ancestors) = answer {
                     state.wanted.append(WantedRevision(row: row, ancestors: ancestors, since: page.since))
+                    state.wantedCount += 1
                 } else if case .notWanted = answer, state.branches[row.id]?.leaves[row.revision] == .announced {
                     state.branches[row.id]?.leaves[row.revision] = .here
                 }

@@ -31,8 +31,9 @@ extension CouchDialect {
 
     /// The revisions to request now, and those that need not be requested any more.
     private func nextFetch() -> (wanted: [WantedRevision], over: [WantedRevision])? {
-        state.withLock { state in
-            guard !state.isOver, !state.wanted.isEmpty, state.fetches < CouchBounds.fetches else { return nil }
+        let fetches = fetches
+        return state.withLock { state in
+            guard !state.isOver, !state.wanted.isEmpty, state.fetches < fetches else { return nil }
             var count = min(state.wanted.count, state.fetchSize)
             guard count == state.fetchSize || state.fetches == 0 else { return nil }
             // The leaves of a document are fetched together: how to treat the winner depends on those that ended.
