@@ -22,9 +22,9 @@ extension MemoryBudget {
             var isComplete = false
             var isWaiting = false
             let revocation: Revocation
-            /// The start of the period in which its pace is measured, and its bytes then.
+            /// The start of the period in which its pace is measured, and how much had arrived by then.
             var since: UInt64
-            var bytesThen = 0
+            var arrivedThen = 0
         }
 
         var entries: [Int: Entry] = [:]
@@ -39,6 +39,8 @@ extension MemoryBudget {
     /// Whether a claim may not grow any more, and what aborts its request.
     final class Revocation: Sendable {
         private let state = Atomic(0)
+        /// How much of the answer has arrived, in bytes.
+        fileprivate let arrived = Atomic(0)
         private let abort = Mutex<(@Sendable () -> Void)?>(nil)
 
         var refusal: ClaimRefusal? {
@@ -78,6 +80,7 @@ extension MemoryBudget {
         /// - Throws: ``ClaimRefusal``; `CancellationError`.
         public func grow(to bytes: Int) async throws {
             if let refusal = revocation.refusal { throw refusal }
+            revocation.arrived.store(bytes, ordering: .relaxed)
             let current = state.withLock { $0 }
             guard bytes > max(current.granted, MemoryBudget.unclaimedBytes) else { return }
             let number = current.number ?? budget.openClaim(revocation)
@@ -128,10 +131,10 @@ extension MemoryBudget {
     /// Milliseconds after which a claim that waits for its turn is refused.
     private static let longestWait = 40_000
     /// While claims wait, each answer has to bring this much in every such period, in nanoseconds: more if it holds much.
-    private static let paceNanoseconds: UInt64 = 10_000_000_000
-    private static func leastProgress(holding bytes: Int) -> Int { max(16 << 10, bytes / 16) }
+    private static let paceNanoseconds: UInt64 = 5_000_000_000
+    private static func leastProgress(holding bytes: Int) -> Int { max(8 << 10, bytes / 32) }
     /// What the oldest one has to bring, which the others wait for.
-    private var leastProgressOfEldest: Int { limit / 64 }
+    private var leastProgressOfEldest: Int { limit / 128 }
 
     fileprivate func openClaim(_ revocation: Revocation) -> Int {
         let now = time.monotonicNanoseconds()
@@ -204,12 +207,12 @@ extension MemoryBudget {
     private func judgePace(_ now: UInt64, _ revoked: inout [Revocation], _ state: inout State) {
         let eldest = state.claims.eldest
         for (number, var entry) in state.claims.entries where !entry.isComplete && !entry.isWaiting && now >= entry.since + Self.paceNanoseconds {
-            let least = Self.leastProgress(holding: entry.bytes)
-            if entry.bytes - entry.bytesThen < (number == eldest ? max(least, leastProgressOfEldest) : least), entry.revocation.refusal == nil {
+            let (least, arrived) = (Self.leastProgress(holding: entry.bytes), entry.revocation.arrived.load(ordering: .relaxed))
+            if arrived - entry.arrivedThen < (number == eldest ? max(least, leastProgressOfEldest) : least), entry.revocation.refusal == nil {
                 entry.revocation.revoke(.tooSlow)
                 revoked.append(entry.revocation)
             }
-            (entry.since, entry.bytesThen) = (now, entry.bytes)
+            (entry.since, entry.arrivedThen) = (now, arrived)
             state.claims.entries[number] = entry
         }
     }

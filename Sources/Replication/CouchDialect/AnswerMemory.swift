@@ -44,6 +44,17 @@ extension CouchDialect {
         do { try await answer.claim?.grow(to: bytes) } catch let refusal as MemoryBudget.ClaimRefusal { throw outOfMemory(refusal, what) }
     }
 
+    /// A peer whose answers arrive so slowly that others wait for their memory is asked again after a growing pause: without that, the others would have
+    /// their turn only between two of its requests.
+    func pause(after refusal: MemoryBudget.ClaimRefusal) async throws {
+        guard refusal == .tooSlow else { return }
+        let before = state.withLock { state in
+            state.slowAnswers += 1
+            return state.slowAnswers
+        }
+        try await environment.time.sleep(seconds: min(CouchBounds.longestPauseSeconds, CouchBounds.slowPauseSeconds << min(before, 6)))
+    }
+
     /// The answer cannot be read now, for lack of memory.
     func outOfMemory(_ refusal: MemoryBudget.ClaimRefusal, _ what: String) -> ReplicationError {
         let why =

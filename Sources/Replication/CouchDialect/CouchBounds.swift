@@ -27,6 +27,8 @@ enum CouchBounds {
     static let idlePauseSeconds = 1
     /// `couch_short_pause`: nanoseconds before a feed is asked again whose last answer was neither full nor brought anything that is wanted here.
     static let shortPauseNanoseconds: UInt64 = 250_000_000
+    /// `couch_slow_pause`: seconds before a peer is asked again whose answer arrived too slowly while others needed memory; doubles each time.
+    static let slowPauseSeconds = 5
 
     // MARK: Answers
 

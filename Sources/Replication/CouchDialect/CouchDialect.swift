@@ -62,6 +62,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         var fetchSize = CouchBounds.fetch
         /// Memory of rows that wait to be passed to the engine, and of those that it is processing, in bytes.
         var entryBytes = 0
+        /// Answers that were given up because they arrived too slowly, less those that came since.
+        var slowAnswers = 0
         var listBytes = 0
         /// The peer does not support `_bulk_get`.
         var lacksBulkGet = false
@@ -220,6 +222,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         do {
             answer = try await claim.whileGranted { [request] in try await self.owed.during(request, self.environment.time) { try await self.peer.exchange($0) } }
         } catch let refusal as MemoryBudget.ClaimRefusal {
+            claim.complete(at: 0)
+            try await pause(after: refusal)
             // The path may contain parameters that are secrets.
             throw outOfMemory(refusal, "\(request.method) \(request.path.prefix { $0 != "?" })")
         }
@@ -229,6 +233,7 @@ final class CouchDialect: RequestingDialect, Sendable {
             return answer
         }
         claim.complete(at: answer.body.readableBytes)
+        state.withLock { $0.slowAnswers = max(0, $0.slowAnswers - 1) }
         answer.claim = claim
         if answer.isGood { answer.countValues() }
         return answer
