@@ -72,11 +72,13 @@ extension MemoryBudget.Claim {
     /// Requests an answer; aborts the request if the claim is revoked meanwhile.
     ///
     /// - Throws: `ClaimRefusal` if it was; otherwise what `request` throws.
-    func whileGranted<Answer: Sendable>(_ request: @escaping @Sendable () async throws -> Answer) async throws -> Answer {
-        let task = Task { try await request() }
+    func whileGranted<Answer: Sendable>(_ environment: Environment, _ request: @escaping @Sendable () async throws -> Answer) async throws -> Answer {
+        let task = environment.task { () async -> Result<Answer, any Error> in
+            do { return .success(try await request()) } catch { return .failure(error) }
+        }
         whenRevoked { task.cancel() }
         defer { whenRevoked(nil) }
-        do { return try await withTaskCancellationHandler { try await task.value } onCancel: { task.cancel() } } catch {
+        do { return try await withTaskCancellationHandler { await task.value } onCancel: { task.cancel() }.get() } catch {
             throw refusal ?? error
         }
     }

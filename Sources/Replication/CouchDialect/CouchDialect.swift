@@ -220,7 +220,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         request.collecting = { try await claim.grow(to: $0) }
         var answer: PeerAnswer
         do {
-            answer = try await claim.whileGranted { [request] in try await self.owed.during(request, self.environment.time) { try await self.peer.exchange($0) } }
+            answer = try await claim.whileGranted(environment) { [request] in try await self.owed.during(request, self.environment.time) { try await self.peer.exchange($0) } }
         } catch let refusal as MemoryBudget.ClaimRefusal {
             claim.complete(at: 0)
             try await pause(after: refusal)
