@@ -177,8 +177,8 @@ final class CouchDialect: RequestingDialect, Sendable {
     var owedSince: Int64? { owed.since }
 
     /// How many requests of a kind may be in flight: fewer if there are many replicators for the memory that there is, since what is on its way to each
-    /// is in memory before it can be claimed.
-    var fetches: Int { max(1, min(CouchBounds.fetches, feedMemory.share / (64 << 10))) }
+    /// is in memory before it can be claimed. One if the peer's answers arrive so slowly that they block those of others.
+    var fetches: Int { state.withLock { $0.slowAnswers } > 0 ? 1 : max(1, min(CouchBounds.fetches, feedMemory.share / (64 << 10))) }
 
     func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
         write()
