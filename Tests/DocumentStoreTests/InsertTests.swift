@@ -297,6 +297,17 @@ import Testing
         #expect(try await remote.insert("a", "3-cc", ["2-bb", "1-bb"], body: #"{"n":3}"#, .refuse) == .inserted(sequence: 2))
     }
 
+    /// It makes no difference then which tombstone is current, and whatever comes after either of them is welcome.
+    @Test func aConflictWhoseSidesAreBothDeletedIsOver() async throws {
+        let store = try Store()
+        _ = try await store.insert("a", "2-aa", ["1-00"], deleted: true)
+        guard case .insertedConflict = try await store.insert("a", "2-bb", ["1-00"], body: #"{"n":2}"#, .storePushed) else { return #expect(Bool(false)) }
+        _ = try await store.insert("a", "3-bb", ["2-bb", "1-00"], deleted: true, .storePushed)
+        #expect(try await store.conflict("a") == nil)
+        guard case .inserted = try await store.insert("a", "3-cc", ["2-aa", "1-00"], body: #"{"n":3}"#, .refuse) else { return #expect(Bool(false)) }
+        #expect(try await store.get("a")?.revision == rev("3-cc"))
+    }
+
     @Test func deletionsAreNoReasonToRefuseWhatComes() async throws {
         let store = try Store()
         for number in 10..<60 { _ = try await store.insert("a", "2-\(number)", ["1-\(number)"], deleted: true) }
