@@ -3,9 +3,10 @@ import Synchronization
 /// Memory for answers to our own requests. Only the peer knows how large its answer will be, so memory is claimed piece by piece while the answer
 /// arrives, and while it is parsed.
 ///
-/// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time, whatever peers hold until all claims take three eighths of the budget:
-/// the oldest that is not complete, so that large answers follow each other instead of waiting for one another's memory. The others wait; while they do, their peers are not read, and answers that have stopped
-/// arriving are given up. If there is no memory for the oldest one either, those that wait are refused, the youngest first.
+/// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time: the oldest that is not complete, so that large answers
+/// follow each other instead of waiting for one another's memory. It does so whatever peers hold until all claims take three eighths of the budget. The
+/// others wait; while they do, their peers are not read, and answers that have stopped arriving are given up. If there is no memory for the oldest one
+/// either, those that wait are refused, the youngest first.
 extension MemoryBudget {
     /// Why a claim may not grow. Its request is aborted, and may be repeated later.
     public enum ClaimRefusal: Error, Equatable {
@@ -20,6 +21,7 @@ extension MemoryBudget {
             var bytes = 0
             /// It does not grow at the moment, so others may.
             var isComplete = false
+            /// Its answer goes on arriving only when there is memory for it.
             var isWaiting = false
             let revocation: Revocation
             /// The start of the period in which its pace is measured, and how much had arrived by then.
@@ -33,7 +35,7 @@ extension MemoryBudget {
         var bytes = 0
 
         /// The one that may exceed the part of the budget that all of them share.
-        var eldest: Int? { entries.lazy.filter { !$0.value.isComplete && $0.value.revocation.refusal == nil }.map(\.key).min() }
+        var oldest: Int? { entries.lazy.filter { !$0.value.isComplete && $0.value.revocation.refusal == nil }.map(\.key).min() }
     }
 
     /// Whether a claim may not grow any more, and what aborts its request.
@@ -134,7 +136,7 @@ extension MemoryBudget {
     private static let paceNanoseconds: UInt64 = 5_000_000_000
     private static func leastProgress(holding bytes: Int) -> Int { max(8 << 10, bytes / 32) }
     /// What the oldest one has to bring, which the others wait for.
-    private var leastProgressOfEldest: Int { limit / 128 }
+    private var leastProgressOfOldest: Int { limit / 128 }
 
     fileprivate func openClaim(_ revocation: Revocation) -> Int {
         let now = time.monotonicNanoseconds()
@@ -189,7 +191,7 @@ extension MemoryBudget {
             // While it waits, its peer is not read.
             state.claims.entries[number]?.since = now
             judgePace(now, &revoked, &state)
-            guard number == state.claims.eldest ?? number else { return .waits }
+            guard number == state.claims.oldest ?? number else { return .waits }
             // What peers hold is released soon, or they are evicted: only the largest answers wait for that.
             let isModest = state.claims.bytes + more <= limit / 8 * 3
             let isAlone = mayBeAlone && state.claims.bytes == entry.bytes
@@ -205,10 +207,10 @@ extension MemoryBudget {
 
     /// A claim waits: the answers for which others have claimed memory have to arrive at a certain pace.
     private func judgePace(_ now: UInt64, _ revoked: inout [Revocation], _ state: inout State) {
-        let eldest = state.claims.eldest
+        let oldest = state.claims.oldest
         for (number, var entry) in state.claims.entries where !entry.isComplete && !entry.isWaiting && now >= entry.since + Self.paceNanoseconds {
             let (least, arrived) = (Self.leastProgress(holding: entry.bytes), entry.revocation.arrived.load(ordering: .relaxed))
-            if arrived - entry.arrivedThen < (number == eldest ? max(least, leastProgressOfEldest) : least), entry.revocation.refusal == nil {
+            if arrived - entry.arrivedThen < (number == oldest ? max(least, leastProgressOfOldest) : least), entry.revocation.refusal == nil {
                 entry.revocation.revoke(.tooSlow)
                 revoked.append(entry.revocation)
             }

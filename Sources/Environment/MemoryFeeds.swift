@@ -18,5 +18,6 @@ extension MemoryBudget {
         }
     }
 
+    /// A part of the memory for a feed that is read from now on.
     public func feed() -> Feed { Feed(self) }
 }

@@ -47,6 +47,16 @@ struct BreakerTests {
         }
     }
 
+    /// A listener's filter that fails for documents with `bad`.
+    private func withListenerFilter(_ body: (PluginHost, Clock, any DocumentFilter) async throws -> Void) async throws {
+        let folder = Folder()
+        folder.write("a.lua", "return { pull_filter = function(doc) if doc.bad then error('broken') end return true end }")
+        let clock = Clock()
+        try await withHost(folder.path, environment: Environment(time: clock, random: SystemRandom())) { host, _ in
+            try await body(host, clock, try host.pullFilter(plugin: "a", params: .missing, usedBy: "listener edge pull_filter"))
+        }
+    }
+
     private func failing(_ events: inout Events) async throws -> Int {
         guard case .failing(_, _, _, let failures, let message) = try await events.wait({ if case .failing = $0 { true } else { false } }) else { return 0 }
         #expect(message == "plugin_error: a.lua:2: broken")
@@ -161,11 +171,7 @@ struct BreakerTests {
 
     /// What one peer sends must not hold the documents of the others.
     @Test func onAListenerItOpensForThePeerWhoseDocumentsFail() async throws {
-        let folder = Folder()
-        folder.write("a.lua", "return { pull_filter = function(doc) if doc.bad then error('broken') end return true end }")
-        let clock = Clock()
-        try await withHost(folder.path, environment: Environment(time: clock, random: SystemRandom())) { host, events in
-            let filter = try host.pullFilter(plugin: "a", params: .missing, usedBy: "listener edge pull_filter")
+        try await withListenerFilter { host, clock, filter in
             func peer(_ user: String?, _ address: String = "192.0.2.7") -> PolicyContext {
                 PolicyContext(database: "main", collection: .default, direction: .pull, listener: "edge", remote: "\(address):50123", user: user)
             }
@@ -193,7 +199,6 @@ struct BreakerTests {
             clock.advance(900)
             #expect(await versions.next() != nil)
             while host.status("a")?.state != .active { try await Task.sleep(for: .milliseconds(5)) }
-            _ = events
         }
     }
 
@@ -216,11 +221,7 @@ struct BreakerTests {
     }
 
     @Test func aFewPeersCannotKeepItFromAllOthers() async throws {
-        let folder = Folder()
-        folder.write("a.lua", "return { pull_filter = function(doc) if doc.bad then error('broken') end return true end }")
-        let clock = Clock()
-        try await withHost(folder.path, environment: Environment(time: clock, random: SystemRandom())) { host, _ in
-            let filter = try host.pullFilter(plugin: "a", params: .missing, usedBy: "listener edge pull_filter")
+        try await withListenerFilter { host, clock, filter in
             func judge(_ user: String?, _ text: String, times: Int = 1, at address: String = "192.0.2.7") async -> [FilterVerdict] {
                 let peer = PolicyContext(database: "main", collection: .default, direction: .pull, listener: "edge", remote: "\(address):50123", user: user)
                 return await filter.evaluate((0..<times).map { _ in document(text) }, peer)

@@ -1,3 +1,4 @@
+import Encodings
 import NIOCore
 
 extension SocketAddress {
@@ -15,17 +16,10 @@ extension SocketAddress {
         }
     }
 
-    /// The origin for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which is the least that a provider
-    /// assigns to a customer.
+    /// The origin for limits: an IPv4 address, or the first 64 bits of an IPv6 address.
     package var origin: String {
         guard case .v6(let address) = self else { return ipAddress ?? pathname ?? "" }
-        let bytes = withUnsafeBytes(of: address.address.sin6_addr) { Array($0) }
-        // An IPv4-mapped IPv6 address (RFC 4291, section 2.5.5.2).
-        if bytes[..<10].allSatisfy({ $0 == 0 }), bytes[10] == 0xFF, bytes[11] == 0xFF {
-            return bytes[12...].map { "\($0)" }.joined(separator: ".")
-        }
-        let groups = stride(from: 0, to: 8, by: 2).map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }
-        return groups.joined(separator: ":") + "::/64"
+        return NetworkOrigin.text(ofIPv6: withUnsafeBytes(of: address.address.sin6_addr) { Array($0) })
     }
 }
 

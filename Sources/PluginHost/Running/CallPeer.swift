@@ -1,3 +1,4 @@
+import Encodings
 import Glibc
 
 /// On whose behalf a call is made.
@@ -23,10 +24,6 @@ extension CallContext {
         var address = in6_addr()
         let words = String(host.prefix { $0 != "%" })
         guard inet_pton(AF_INET6, words, &address) == 1 else { return words }
-        let bytes = withUnsafeBytes(of: &address) { Array($0) }
-        // An IPv4 address in IPv6 notation.
-        if bytes[..<12].elementsEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]) { return bytes[12...].map { String($0) }.joined(separator: ".") }
-        let groups = stride(from: 0, to: 8, by: 2).map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }
-        return groups.joined(separator: ":") + "::/64"
+        return NetworkOrigin.text(ofIPv6: withUnsafeBytes(of: &address) { Array($0) })
     }
 }

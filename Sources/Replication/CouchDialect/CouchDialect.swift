@@ -62,9 +62,9 @@ final class CouchDialect: RequestingDialect, Sendable {
         var fetchSize = CouchBounds.fetch
         /// Memory of rows that wait to be passed to the engine, and of those that it is processing, in bytes.
         var entryBytes = 0
+        var listBytes = 0
         /// Answers that were given up because they arrived too slowly, less those that came since.
         var slowAnswers = 0
-        var listBytes = 0
         /// The peer does not support `_bulk_get`.
         var lacksBulkGet = false
         /// Documents with several leaves at the peer: the losers have to be ended.

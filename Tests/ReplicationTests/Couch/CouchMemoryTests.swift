@@ -2,6 +2,7 @@ import Documents
 import DocumentStore
 import Environment
 import HTTPServer
+import Synchronization
 import TestSupport
 import Testing
 import Transport
@@ -11,9 +12,24 @@ import Transport
 /// Servers whose answers take much memory: all replicators together stay within `limits.memory`, and honest servers are read beside them.
 @Suite(.timeLimit(.minutes(5)))
 struct CouchMemoryTests {
-    private func replicator(_ database: TestDatabase, _ target: String, _ memory: MemoryBudget, continuous: Bool = false) throws -> Replicator {
+    /// The system's time; notes how long somebody wants to wait.
+    private final class NotedTime: TimeSource {
+        private let waits = Mutex<Set<UInt64>>([])
+        func monotonicNanoseconds() -> UInt64 { SystemTime().monotonicNanoseconds() }
+        func wallSeconds() -> Int64 { SystemTime().wallSeconds() }
+        func hasWaited(seconds: UInt64) -> Bool { waits.withLock { $0.contains(seconds * 1_000_000_000) } }
+
+        func sleep(nanoseconds: UInt64) async throws {
+            waits.withLock { _ = $0.insert(nanoseconds) }
+            try await SystemTime().sleep(nanoseconds: nanoseconds)
+        }
+    }
+
+    private func replicator(
+        _ database: TestDatabase, _ target: String, _ memory: MemoryBudget, continuous: Bool = false, environment: Environment = .system
+    ) throws -> Replicator {
         let configuration = ReplicatorConfiguration(database, to: target, .pull, continuous: continuous)
-        return Replicator(configuration: configuration, connector: try DatabaseClient(target), environment: .system, memory: memory, logger: quietLogger())
+        return Replicator(configuration: configuration, connector: try DatabaseClient(target), environment: environment, memory: memory, logger: quietLogger())
     }
 
     /// Pulls from an honest server while several replicators pull from one that answers like this.
@@ -72,11 +88,14 @@ struct CouchMemoryTests {
                 guard request.path == "/db/_changes" else { return nil }
                 return .json("{\"results\":[{\"seq\":7,\"id\":\"lie\",\"changes\":[{\"rev\":\"1-aa\"}]}],\"last_seq\":0,\"pending\":7}")
             }
-            let replicator = try replicator(a, target, .unlimited, continuous: true)
+            let time = NotedTime()
+            let replicator = try replicator(a, target, .unlimited, continuous: true, environment: Environment(time: time, random: SystemRandom()))
             await replicator.start()
             try await eventually("the feed is asked again") { server.count("GET /_changes") >= 2 }
             // Asked without a pause, there would be many.
             #expect(server.count("GET /_changes") <= 3)
+            // Each time it is asked later.
+            try await eventually("the pauses grow") { time.hasWaited(seconds: 2) && time.hasWaited(seconds: 4) }
             await replicator.stop()
         }
     }
