@@ -18,7 +18,8 @@ import Testing
     }
 
     private let megabyte = 1 << 20
-    private func budget(_ megabytes: Int) -> MemoryBudget { MemoryBudget(limit: megabytes << 20, time: PassingTime()) }
+    /// - Parameter time: one that passes at once only where a test is about waiting: several that wait would use up each other's patience.
+    private func budget(_ megabytes: Int, _ time: any TimeSource = SystemTime()) -> MemoryBudget { MemoryBudget(limit: megabytes << 20, time: time) }
 
     /// How a claim's growth ended; nil if it was granted.
     private func refusal(_ claim: MemoryBudget.Claim, to bytes: Int) async -> MemoryBudget.ClaimRefusal? {
@@ -74,7 +75,7 @@ import Testing
     }
 
     @Test func anAnswerThatDripsGivesWayToThoseThatWaitForIt() async throws {
-        let budget = budget(64)
+        let budget = budget(64, PassingTime())
         let (slow, next) = (budget.claim(), budget.claim())
         try await slow.grow(to: 20 * megabyte)
         let waiting = Task { await refusal(next, to: 20 * megabyte) }
@@ -92,7 +93,7 @@ import Testing
     }
 
     @Test func answersThatHaveStoppedArrivingAreGivenUpTogetherForOneThatWaits() async throws {
-        let budget = budget(64)
+        let budget = budget(64, PassingTime())
         let stalled = (0..<8).map { _ in budget.claim() }
         for claim in stalled {
             try await claim.grow(to: 7 * megabyte / 4)
@@ -105,7 +106,7 @@ import Testing
     }
 
     @Test func noAnswerIsReadIfOthersHoldAllOfTheBudgetAndTheOnlyOneIs() async throws {
-        let budget = budget(64)
+        let budget = budget(64, PassingTime())
         let held = budget.claim()
         try await held.grow(to: 50 * megabyte)
         held.complete(at: 50 * megabyte)
@@ -120,7 +121,7 @@ import Testing
     }
 
     @Test func thoseThatWaitGiveWayToTheOldestWhichTheirMemoryIsWantedFor() async throws {
-        let budget = budget(64)
+        let budget = budget(64, PassingTime())
         let oldest = budget.claim()
         try await oldest.grow(to: megabyte)
         let others = (0..<5).map { _ in budget.claim() }
