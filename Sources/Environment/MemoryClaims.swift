@@ -3,10 +3,10 @@ import Synchronization
 /// Memory for answers to our own requests. Only the peer knows how large its answer will be, so memory is claimed piece by piece while the answer
 /// arrives, and while it is parsed.
 ///
-/// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time: the oldest that is not complete, so that large answers
-/// follow each other instead of waiting for one another's memory. It does so whatever peers hold until all claims take three eighths of the budget. The
-/// others wait; while they do, their peers are not read, and answers that have stopped arriving are given up. If there is no memory for the oldest one
-/// either, those that wait are refused, the youngest first.
+/// Claims that grow share a quarter of the budget. Beyond that, one of them grows at a time, so that large answers follow each other instead of waiting
+/// for one another's memory: the first of the peer whose turn it is. Peers take turns, however many requests each of them has to answer. That claim grows
+/// whatever peers hold until all claims take three eighths of the budget. The others wait; while they do, their peers are not read, and answers that have
+/// stopped arriving are given up. If there is no memory for the next one either, those that wait are refused, the last in line first.
 extension MemoryBudget {
     /// Why a claim may not grow. Its request is aborted, and may be repeated later.
     public enum ClaimRefusal: Error, Equatable {
@@ -17,31 +17,58 @@ extension MemoryBudget {
     }
 
     struct Claims {
+        enum Phase {
+            /// Its answer arrives.
+            case arriving
+            /// Its answer goes on arriving only when there is memory for it.
+            case waiting
+            /// It does not grow at the moment, so others may.
+            case complete
+            /// It does not grow, but has to be kept until something else has arrived.
+            case kept
+        }
+
         struct Entry {
             var bytes = 0
-            /// It does not grow at the moment, so others may.
-            var isComplete = false
-            /// Its answer goes on arriving only when there is memory for it.
-            var isWaiting = false
+            var phase = Phase.arriving
+            let claimant: Int
             let revocation: Revocation
             /// The start of the period in which its pace is measured, and how much had arrived by then.
             var since: UInt64
             var arrivedThen = 0
+
+            var grows: Bool { phase == .arriving || phase == .waiting }
         }
 
         var entries: [Int: Entry] = [:]
+        /// The places of claimants in line.
+        var places: [Int: Int] = [:]
         var last = 0
         /// Of all claims together.
         var bytes = 0
 
         /// The one that may exceed the part of the budget that all of them share.
-        var oldest: Int? { entries.lazy.filter { !$0.value.isComplete && $0.value.revocation.refusal == nil }.map(\.key).min() }
+        var next: Int? {
+            entries.lazy.filter { $0.value.grows && $0.value.revocation.refusal == nil }.min { isBefore($0, $1) }?.key
+        }
+
+        /// The order of the line.
+        func isBefore(_ one: (key: Int, value: Entry), _ other: (key: Int, value: Entry)) -> Bool {
+            (places[one.value.claimant] ?? .max, one.key) < (places[other.value.claimant] ?? .max, other.key)
+        }
+
+        /// A claimant has had its turn.
+        mutating func moveToEnd(_ claimant: Int) {
+            guard places[claimant] != nil else { return }
+            last += 1
+            places[claimant] = last
+        }
     }
 
     /// Whether a claim may not grow any more, and what aborts its request.
     final class Revocation: Sendable {
         private let state = Atomic(0)
-        /// How much of the answer has arrived, in bytes.
+        /// How much has arrived, in bytes: of the answer, or of what it is kept for.
         fileprivate let arrived = Atomic(0)
         private let abort = Mutex<(@Sendable () -> Void)?>(nil)
 
@@ -56,8 +83,28 @@ extension MemoryBudget {
         fileprivate func revoke(_ refusal: ClaimRefusal) { state.store(refusal == .tooSlow ? 1 : 2, ordering: .releasing) }
 
         /// Must not be called under the budget's lock.
-        fileprivate func announce() { abort.withLock { $0 }?() }
+        func announce() { abort.withLock { $0 }?() }
         fileprivate func whenRevoked(_ abort: (@Sendable () -> Void)?) { self.abort.withLock { $0 = abort } }
+    }
+
+    /// A peer whose answers need memory. It has one place in line, and keeps it until one of its answers has had its turn or was given up as too slow.
+    public final class Claimant: Sendable {
+        fileprivate let budget: MemoryBudget
+        fileprivate let number: Int
+
+        fileprivate init(_ budget: MemoryBudget) {
+            self.budget = budget
+            number = budget.state.withLock { state in
+                state.claims.last += 1
+                state.claims.places[state.claims.last] = state.claims.last
+                return state.claims.last
+            }
+        }
+
+        deinit { budget.state.withLock { _ = $0.claims.places.removeValue(forKey: number) } }
+
+        /// A claim for the next answer.
+        public func claim() -> Claim { Claim(self) }
     }
 
     /// The memory of one answer. Released with its last reference, so on every path.
@@ -70,10 +117,11 @@ extension MemoryBudget {
         }
 
         private let revocation = Revocation()
-        private let budget: MemoryBudget
+        private let claimant: Claimant
         private let state = Mutex(State())
+        private var budget: MemoryBudget { claimant.budget }
 
-        fileprivate init(_ budget: MemoryBudget) { self.budget = budget }
+        fileprivate init(_ claimant: Claimant) { self.claimant = claimant }
 
         deinit { if let number = state.withLock({ $0.number }) { budget.drop(claim: number) } }
 
@@ -85,7 +133,7 @@ extension MemoryBudget {
             revocation.arrived.store(bytes, ordering: .relaxed)
             let current = state.withLock { $0 }
             guard bytes > max(current.granted, MemoryBudget.unclaimedBytes) else { return }
-            let number = current.number ?? budget.openClaim(revocation)
+            let number = current.number ?? budget.openClaim(revocation, claimant.number)
             state.withLock { $0.number = number }
             // Not for each piece: that would cost more than it is worth. What is complete grows once.
             let most = current.isComplete ? bytes : bytes + min(bytes / 4, MemoryBudget.claimStep)
@@ -110,13 +158,25 @@ extension MemoryBudget {
             }
             if let number { budget.complete(claim: number, at: bytes) }
         }
+
+        /// The answer is kept until something else that it names has arrived, which `arrived` counts: too slow for those that wait for the memory, the
+        /// claim is revoked.
+        public func keep(_ isKept: Bool) {
+            if let number = state.withLock({ $0.number }) { budget.keep(claim: number, isKept) }
+        }
+
+        /// This many more bytes have arrived of what the answer is kept for.
+        public func arrived(_ bytes: Int) { revocation.arrived.wrappingAdd(bytes, ordering: .relaxed) }
     }
 
-    /// A claim for the next answer.
-    public func claim() -> Claim { Claim(self) }
+    /// A place in line for the answers of one more peer.
+    public func claimant() -> Claimant { Claimant(self) }
 
     /// Bytes that are claimed.
     public var claimed: Int { state.withLock { $0.claims.bytes } }
+
+    /// Number of claims that wait for memory.
+    package var waitingClaims: Int { state.withLock { $0.claims.entries.count { $0.value.phase == .waiting } } }
 
     /// Smaller answers claim nothing: they are part of what a connection costs.
     static let unclaimedBytes = 64 << 10
@@ -127,7 +187,7 @@ extension MemoryBudget {
 
     /// Milliseconds between two checks: few at first, since what others hold is mostly released soon.
     private static func pause(after waited: Int) -> Int { min(20, 1 + waited / 4) }
-    /// Milliseconds after which the oldest claim has others evicted, is granted memory if there are no other claims, and is refused; and between two
+    /// Milliseconds after which the next claim in line has others evicted, is granted memory if there are no other claims, and is refused; and between two
     /// claims that are refused for its sake.
     private static let (evictingAfter, aloneAfter, longestOwnWait, refusingEvery) = (1_000, 2_000, 10_000, 500)
     /// Milliseconds after which a claim that waits for its turn is refused.
@@ -135,14 +195,14 @@ extension MemoryBudget {
     /// While claims wait, each answer has to bring this much in every such period, in nanoseconds: more if it holds much.
     private static let paceNanoseconds: UInt64 = 5_000_000_000
     private static func leastProgress(holding bytes: Int) -> Int { max(8 << 10, bytes / 32) }
-    /// What the oldest one has to bring, which the others wait for.
-    private var leastProgressOfOldest: Int { limit / 128 }
+    /// What the next in line has to bring, which the others wait for.
+    private var leastProgressOfNext: Int { limit / 128 }
 
-    fileprivate func openClaim(_ revocation: Revocation) -> Int {
+    fileprivate func openClaim(_ revocation: Revocation, _ claimant: Int) -> Int {
         let now = time.monotonicNanoseconds()
         return state.withLock { state in
             state.claims.last += 1
-            state.claims.entries[state.claims.last] = Claims.Entry(revocation: revocation, since: now)
+            state.claims.entries[state.claims.last] = Claims.Entry(claimant: claimant, revocation: revocation, since: now)
             return state.claims.last
         }
     }
@@ -164,14 +224,14 @@ extension MemoryBudget {
             case .granted: return
             case .revoked(let refusal): throw refusal
             case .isNext:
-                guard ownWait < Self.longestOwnWait else { throw ClaimRefusal.noMemory }
+                guard ownWait < Self.longestOwnWait else { throw refuse(claim: number) }
                 pause = Self.pause(after: ownWait)
                 func passes(_ time: Int) -> Bool { ownWait / time < (ownWait + pause) / time }
                 if ownWait < Self.evictingAfter, passes(Self.evictingAfter) { makeRoom(for: bytes) }
-                if passes(Self.refusingEvery) { refuseYoungest(besides: number) }
+                if passes(Self.refusingEvery) { refuseLast(besides: number) }
                 ownWait += pause
             case .waits:
-                guard waited < Self.longestWait else { throw ClaimRefusal.noMemory }
+                guard waited < Self.longestWait else { throw refuse(claim: number) }
                 pause = Self.pause(after: waited)
                 waited += pause
             }
@@ -179,53 +239,66 @@ extension MemoryBudget {
         }
     }
 
+    /// It has waited for too long; what its peer is asked for next has its place in line.
+    private func refuse(claim number: Int) -> ClaimRefusal {
+        state.withLock { state in
+            guard let revocation = state.claims.entries[number]?.revocation else { return .noMemory }
+            if revocation.refusal == nil { revocation.revoke(.noMemory) }
+            return revocation.refusal ?? .noMemory
+        }
+    }
+
     private func turn(of number: Int, _ bytes: Int, _ now: UInt64, mayBeAlone: Bool, _ revoked: inout [Revocation], _ state: inout State) -> Turn {
         guard let entry = state.claims.entries[number] else { return .revoked(.noMemory) }
         if let refusal = entry.revocation.refusal { return .revoked(refusal) }
         let more = bytes - entry.bytes
-        state.claims.entries[number]?.isComplete = false
-        state.claims.entries[number]?.isWaiting = true
+        state.claims.entries[number]?.phase = .waiting
         let fits = state.used + more <= evictionThreshold(state)
         let isShared = fits && state.claims.bytes + more <= sharedClaims
         if !isShared {
             // While it waits, its peer is not read.
             state.claims.entries[number]?.since = now
             judgePace(now, &revoked, &state)
-            guard number == state.claims.oldest ?? number else { return .waits }
+            guard number == state.claims.next ?? number else { return .waits }
             // What peers hold is released soon, or they are evicted: only the largest answers wait for that.
             let isModest = state.claims.bytes + more <= limit / 8 * 3
             let isAlone = mayBeAlone && state.claims.bytes == entry.bytes
             guard fits || isModest || isAlone else { return .isNext }
         }
         state.claims.entries[number]?.bytes = bytes
-        state.claims.entries[number]?.isWaiting = false
+        state.claims.entries[number]?.phase = .arriving
         state.claims.bytes += more
         use(more, &state)
         observe(&state)
         return .granted
     }
 
-    /// A claim waits: the answers for which others have claimed memory have to arrive at a certain pace.
-    private func judgePace(_ now: UInt64, _ revoked: inout [Revocation], _ state: inout State) {
-        let oldest = state.claims.oldest
-        for (number, var entry) in state.claims.entries where !entry.isComplete && !entry.isWaiting && now >= entry.since + Self.paceNanoseconds {
-            let (least, arrived) = (Self.leastProgress(holding: entry.bytes), entry.revocation.arrived.load(ordering: .relaxed))
-            if arrived - entry.arrivedThen < (number == oldest ? max(least, leastProgressOfOldest) : least), entry.revocation.refusal == nil {
+    /// Somebody waits for memory: the answers for which others have claimed some have to arrive at a certain pace.
+    func judgePace(_ now: UInt64, _ revoked: inout [Revocation], _ state: inout State) {
+        let next = state.claims.next
+        for (number, var entry) in state.claims.entries where entry.phase == .arriving || entry.phase == .kept {
+            guard now >= entry.since + Self.paceNanoseconds else { continue }
+            let least = max(Self.leastProgress(holding: entry.bytes), number == next ? leastProgressOfNext : 0)
+            let arrived = entry.revocation.arrived.load(ordering: .relaxed)
+            // More than one if nobody has waited meanwhile.
+            let periods = Double(now - entry.since) / Double(Self.paceNanoseconds)
+            if Double(arrived - entry.arrivedThen) < Double(least) * periods, entry.revocation.refusal == nil {
                 entry.revocation.revoke(.tooSlow)
                 revoked.append(entry.revocation)
+                state.claims.moveToEnd(entry.claimant)
             }
             (entry.since, entry.arrivedThen) = (now, arrived)
             state.claims.entries[number] = entry
         }
     }
 
-    /// For the oldest claim: of the others that wait, one gives up what it holds.
-    private func refuseYoungest(besides number: Int) {
+    /// For the next claim in line: of the others that wait, one gives up what it holds.
+    private func refuseLast(besides number: Int) {
         let revoked = state.withLock { state in
-            let others = state.claims.entries.filter { $0.key != number && $0.value.isWaiting && $0.value.bytes > 0 && $0.value.revocation.refusal == nil }
-            let youngest = others.max { $0.key < $1.key }?.value.revocation
-            youngest?.revoke(.noMemory)
-            return youngest
+            let others = state.claims.entries.filter { $0.key != number && $0.value.phase == .waiting && $0.value.bytes > 0 && $0.value.revocation.refusal == nil }
+            let last = others.max { state.claims.isBefore($0, $1) }?.value.revocation
+            last?.revoke(.noMemory)
+            return last
         }
         revoked?.announce()
     }
@@ -234,7 +307,7 @@ extension MemoryBudget {
         release { state in
             guard var entry = state.claims.entries[number] else { return 0 }
             let less = max(0, entry.bytes - bytes)
-            entry.isComplete = true
+            entry.phase = .complete
             entry.bytes -= less
             state.claims.entries[number] = entry
             state.claims.bytes -= less
@@ -242,11 +315,23 @@ extension MemoryBudget {
         }
     }
 
+    fileprivate func keep(claim number: Int, _ isKept: Bool) {
+        let now = time.monotonicNanoseconds()
+        state.withLock { state in
+            guard var entry = state.claims.entries[number], !entry.grows else { return }
+            entry.phase = isKept ? .kept : .complete
+            (entry.since, entry.arrivedThen) = (now, entry.revocation.arrived.load(ordering: .relaxed))
+            state.claims.entries[number] = entry
+        }
+    }
+
     fileprivate func drop(claim number: Int) {
         release { state in
-            let bytes = state.claims.entries.removeValue(forKey: number)?.bytes ?? 0
-            state.claims.bytes -= bytes
-            return bytes
+            guard let entry = state.claims.entries.removeValue(forKey: number) else { return 0 }
+            // One that was refused for lack of memory keeps its place for the next attempt.
+            if entry.revocation.refusal == nil { state.claims.moveToEnd(entry.claimant) }
+            state.claims.bytes -= entry.bytes
+            return entry.bytes
         }
     }
 }

@@ -1,16 +1,19 @@
 /// Which connections have to end when the budget is used up.
 extension MemoryBudget {
-    /// For memory that a peer is about to make us hold: the largest debtors are evicted as if it were already held. Even for a large part of the
-    /// budget, not everybody has to go.
+    /// For memory that a peer is about to make us hold: answers to our requests that have stopped arriving are given up, and the largest debtors are
+    /// evicted as if it were already held. Even for a large part of the budget, not everybody has to go.
     func makeRoom(for bytes: Int) {
         let now = time.monotonicNanoseconds()
-        let (calls, trims) = state.withLock { state -> ([Call], [@Sendable () -> Void]) in
+        let (calls, trims, revoked) = state.withLock { state -> ([Call], [@Sendable () -> Void], [Revocation]) in
             var calls: [Call] = []
+            var revoked: [Revocation] = []
             let trims = requestSpareMemory(&state)
+            judgePace(now, &revoked, &state)
             evict(&state, now, for: min(bytes, evictionThreshold(state) / 4), &calls)
-            return (calls, trims)
+            return (calls, trims, revoked)
         }
         for trim in trims { trim() }
+        for revocation in revoked { revocation.announce() }
         for (call, standing) in calls { call(standing) }
     }
 

@@ -30,7 +30,7 @@ import Testing
     @Test func aSmallAnswerClaimsNothingAndALargeOneReleasesAll() async throws {
         let budget = budget(8)
         do {
-            let (small, large) = (budget.claim(), budget.claim())
+            let (small, large) = (budget.claimant().claim(), budget.claimant().claim())
             try await small.grow(to: 64 << 10)
             #expect(budget.used == 0 && budget.claimed == 0)
             try await large.grow(to: megabyte)
@@ -44,7 +44,7 @@ import Testing
 
     @Test func largeAnswersFollowEachOther() async throws {
         let budget = budget(64)
-        let (first, second) = (budget.claim(), budget.claim())
+        let (first, second) = (budget.claimant().claim(), budget.claimant().claim())
         try await first.grow(to: 20 * megabyte)
         let waiting = Task { await refusal(second, to: 20 * megabyte) }
         // It waits until the first one is complete, and what it holds leaves room for another.
@@ -61,7 +61,7 @@ import Testing
         let budget = budget(64)
         let answers = (0..<10).map { _ in
             Task { () -> Bool in
-                let claim = budget.claim()
+                let claim = budget.claimant().claim()
                 for piece in 1...60 {
                     guard await refusal(claim, to: piece * (320 << 10)) == nil else { return false }
                     await Task.yield()
@@ -76,7 +76,7 @@ import Testing
 
     @Test func anAnswerThatDripsGivesWayToThoseThatWaitForIt() async throws {
         let budget = budget(64, PassingTime())
-        let (slow, next) = (budget.claim(), budget.claim())
+        let (slow, next) = (budget.claimant().claim(), budget.claimant().claim())
         try await slow.grow(to: 20 * megabyte)
         let waiting = Task { await refusal(next, to: 20 * megabyte) }
         var refused: MemoryBudget.ClaimRefusal?
@@ -94,12 +94,12 @@ import Testing
 
     @Test func answersThatHaveStoppedArrivingAreGivenUpTogetherForOneThatWaits() async throws {
         let budget = budget(64, PassingTime())
-        let stalled = (0..<8).map { _ in budget.claim() }
+        let stalled = (0..<8).map { _ in budget.claimant().claim() }
         for claim in stalled {
             try await claim.grow(to: 7 * megabyte / 4)
             claim.whenRevoked { [weak claim] in claim?.complete(at: 0) }
         }
-        let next = budget.claim()
+        let next = budget.claimant().claim()
         #expect(await refusal(next, to: 6 * megabyte) == nil)
         #expect(stalled.count { $0.refusal == .tooSlow } == 8)
         withExtendedLifetime((stalled, next)) {}
@@ -107,10 +107,10 @@ import Testing
 
     @Test func noAnswerIsReadIfOthersHoldAllOfTheBudgetAndTheOnlyOneIs() async throws {
         let budget = budget(64, PassingTime())
-        let held = budget.claim()
+        let held = budget.claimant().claim()
         try await held.grow(to: 50 * megabyte)
         held.complete(at: 50 * megabyte)
-        let claim = budget.claim()
+        let claim = budget.claimant().claim()
         #expect(await refusal(claim, to: 20 * megabyte) == .noMemory)
         held.complete(at: 0)
         // What peers hold is theirs to release: the answer is read beside them, and they are evicted if it comes to that.
@@ -122,9 +122,9 @@ import Testing
 
     @Test func thoseThatWaitGiveWayToTheOldestWhichTheirMemoryIsWantedFor() async throws {
         let budget = budget(64, PassingTime())
-        let oldest = budget.claim()
+        let oldest = budget.claimant().claim()
         try await oldest.grow(to: megabyte)
-        let others = (0..<5).map { _ in budget.claim() }
+        let others = (0..<5).map { _ in budget.claimant().claim() }
         for other in others { try await other.grow(to: 3 * megabyte - (512 << 10)) }
         let waiting = others.map { other in Task { await refusal(other, to: 20 * megabyte) } }
         // There is room for it only if most of them release what they hold.
@@ -144,9 +144,65 @@ import Testing
         withExtendedLifetime((oldest, others, peer)) {}
     }
 
+    @Test("peers take turns, however many requests each of them has to answer")
+    func turns() async throws {
+        let budget = budget(64)
+        let (greedy, modest) = (budget.claimant(), budget.claimant())
+        var first: MemoryBudget.Claim? = greedy.claim()
+        try await first?.grow(to: 20 * megabyte)
+        let order = Mutex<[String]>([])
+        func growth(_ claim: MemoryBudget.Claim, _ name: String) -> Task<Void, Never> {
+            Task {
+                let refusal = await refusal(claim, to: 20 * megabyte)
+                order.withLock { $0.append(refusal.map { "\(name): \($0)" } ?? name) }
+                claim.complete(at: 0)
+            }
+        }
+        // The greedy peer's other requests are older than the modest one's.
+        let others = (0..<3).map { _ in growth(greedy.claim(), "greedy") }
+        while budget.waitingClaims < 3 { await Task.yield() }
+        let last = growth(modest.claim(), "modest")
+        while budget.waitingClaims < 4 { await Task.yield() }
+        first = nil
+        for task in others + [last] { await task.value }
+        #expect(order.withLock { $0 } == ["modest", "greedy", "greedy", "greedy"])
+    }
+
+    @Test func whatIsKeptForSomethingThatDripsIsGivenUpForOneThatWaits() async throws {
+        let budget = budget(64, PassingTime())
+        let kept = budget.claimant().claim()
+        try await kept.grow(to: 20 * megabyte)
+        kept.complete(at: 20 * megabyte)
+        kept.whenRevoked { [weak kept] in kept?.complete(at: 0) }
+        let next = budget.claimant().claim()
+        // While nothing is kept for others, its own work goes on.
+        #expect(await refusal(next, to: 20 * megabyte) == .noMemory && kept.refusal == nil)
+        kept.keep(true)
+        let after = budget.claimant().claim()
+        #expect(await refusal(after, to: 20 * megabyte) == nil)
+        #expect(kept.refusal == .tooSlow)
+        withExtendedLifetime((kept, next, after)) {}
+    }
+
+    @Test func whatIsKeptForSomethingThatArrivesIsNotGivenUp() async throws {
+        let budget = budget(64, PassingTime())
+        let kept = budget.claimant().claim()
+        try await kept.grow(to: 20 * megabyte)
+        kept.complete(at: 20 * megabyte)
+        kept.keep(true)
+        let next = budget.claimant().claim()
+        let waiting = Task { await refusal(next, to: 20 * megabyte) }
+        let end = Mutex(false)
+        let arriving = Task { while !end.withLock({ $0 }) { kept.arrived(megabyte); await Task.yield() } }
+        #expect(await waiting.value == .noMemory && kept.refusal == nil)
+        end.withLock { $0 = true }
+        await arriving.value
+        withExtendedLifetime((kept, next)) {}
+    }
+
     @Test func aRequestThatIsGivenUpWaitsNoLonger() async throws {
         let budget = budget(64)
-        let (first, second) = (budget.claim(), budget.claim())
+        let (first, second) = (budget.claimant().claim(), budget.claimant().claim())
         try await first.grow(to: 40 * megabyte)
         let waiting = Task { try await second.grow(to: 40 * megabyte) }
         await Task.yield()

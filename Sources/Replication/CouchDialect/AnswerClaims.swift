@@ -44,6 +44,18 @@ extension CouchDialect {
         do { try await answer.claim?.grow(to: bytes) } catch let refusal as MemoryBudget.ClaimRefusal { throw outOfMemory(refusal, what) }
     }
 
+    /// Does work that waits for the peer while documents of an answer stay in memory: it is cancelled if others wait for that memory, and the work makes no
+    /// progress.
+    ///
+    /// - Throws: `ClaimRefusal` in that case; otherwise what `work` throws.
+    func keeping<Result: Sendable>(_ claim: MemoryBudget.Claim?, _ work: @escaping @Sendable () async throws -> Result) async throws -> Result {
+        guard let claim else { return try await work() }
+        if let refusal = claim.refusal { throw refusal }
+        claim.keep(true)
+        defer { claim.keep(false) }
+        return try await claim.whileGranted(environment, work)
+    }
+
     /// A peer whose answers arrive so slowly that others wait for their memory is asked again after a growing pause: without that, the others would have
     /// their turn only between two of its requests.
     func pause(after refusal: MemoryBudget.ClaimRefusal) async throws {
@@ -53,6 +65,15 @@ extension CouchDialect {
             return state.slowAnswers
         }
         try await environment.time.sleep(seconds: min(CouchBounds.longestPauseSeconds, CouchBounds.slowPauseSeconds << min(before, 6)))
+    }
+
+    /// After documents that were kept for slow attachments have been released.
+    func pauseIfAttachmentsWereSlow() async throws {
+        let wereSlow = state.withLock { state in
+            defer { state.hasSlowAttachments = false }
+            return state.hasSlowAttachments
+        }
+        if wereSlow { try await pause(after: .tooSlow) }
     }
 
     /// The answer cannot be read now, for lack of memory.

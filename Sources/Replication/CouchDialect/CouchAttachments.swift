@@ -22,7 +22,10 @@ extension CouchDialect {
     /// - Parameters:
     ///   - ancestors: revisions of it that may be here: attachments they have in common are not fetched again.
     ///   - added: blobs named by the filter, which are not the peer's.
-    func withAttachments(_ document: FoundDocument, _ ancestors: [Version], butNot added: Set<BlobDigest> = []) async throws -> FoundDocument {
+    ///   - arrived: called with the number of bytes that arrive.
+    func withAttachments(
+        _ document: FoundDocument, _ ancestors: [Version], butNot added: Set<BlobDigest> = [], arrived: @escaping @Sendable (Int) -> Void = { _ in }
+    ) async throws -> FoundDocument {
         guard document.attachments.count <= limits.maximumBlobsPerDocument else {
             throw ReplicationError(
                 domain: .http, code: 413,
@@ -44,7 +47,7 @@ extension CouchDialect {
             }
             if let found = reference, try await !database.blobs.perform({ $0.contains(found.digest) }) { reference = nil }
             let blob: BlobReference
-            if let reference { blob = reference } else { blob = try await take(known, entry, document) }
+            if let reference { blob = reference } else { blob = try await take(known, entry, document, arrived) }
             state.withLock { state in
                 if state.attachments.count >= CouchBounds.knownAttachments { state.attachments.removeAll() }
                 state.attachments[known] = blob
@@ -90,7 +93,9 @@ extension CouchDialect {
     }
 
     /// Fetches one attachment into the blob store.
-    private func take(_ known: AttachmentName, _ entry: JSONObject, _ document: FoundDocument) async throws -> BlobReference {
+    private func take(
+        _ known: AttachmentName, _ entry: JSONObject, _ document: FoundDocument, _ arrived: @escaping @Sendable (Int) -> Void
+    ) async throws -> BlobReference {
         let name = known.name
         let type = entry["content_type"]?.asString
         if let length = entry["length"]?.asUInt64, length > UInt64(limits.maximumBlobBytes) { throw tooLarge(name, length, document) }
@@ -119,7 +124,11 @@ extension CouchDialect {
         let ticket = counters.blobs.begin(underWay)
         defer { counters.blobs.end(ticket) }
         let writers = Mutex(writer)
-        var download = AttachmentDownload(path: path, length: length, md5: md5, owed: owed, received: { self.counters.exchanged(sent: 0, received: $0) }) {
+        let received: @Sendable (Int) -> Void = { bytes in
+            self.counters.exchanged(sent: 0, received: bytes)
+            arrived(bytes)
+        }
+        var download = AttachmentDownload(path: path, length: length, md5: md5, owed: owed, received: received) {
             let old = writers.withLock { $0 }
             let fresh = try await blobs.perform { blobs in
                 // Free its space first.
@@ -134,19 +143,19 @@ extension CouchDialect {
             try await blobs.perform { _ in try piece.withUnsafeReadableBytes { try writer.append($0) } }
         }
         download.progress = begun.progress
-        let received: UInt64
-        do { received = try await download.run(peer, environment.time) } catch {
+        let count: UInt64
+        do { count = try await download.run(peer, environment.time) } catch {
             keep(writers.withLock { $0 }, begun, key, after: error)
             throw error
         }
-        if let length = entry["length"]?.asUInt64, length != received {
+        if let length = entry["length"]?.asUInt64, length != count {
             // The answer was complete: another attempt would yield the same, and other documents should not wait for it.
             throw ReplicationError(
-                domain: .http, code: 422, message: "the attachment \(name) of document \(document.id) has \(received) bytes instead of \(length)")
+                domain: .http, code: 422, message: "the attachment \(name) of document \(document.id) has \(count) bytes instead of \(length)")
         }
         let whole = writers.withLock { $0 }
         let digest = try await database.blobs.perform { _ in try whole.finish() }
-        return BlobReference(digest: digest, length: received, contentType: type)
+        return BlobReference(digest: digest, length: count, contentType: type)
     }
 
     /// The MD5 of the attachment's own bytes; for one that the peer has compressed, it would be that of the compressed bytes.

@@ -65,6 +65,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         var listBytes = 0
         /// Answers that were given up because they arrived too slowly, less those that came since.
         var slowAnswers = 0
+        /// Attachments were given up for the same reason, and no pause has followed yet.
+        var hasSlowAttachments = false
         /// The peer does not support `_bulk_get`.
         var lacksBulkGet = false
         /// Documents with several leaves at the peer: the losers have to be ended.
@@ -102,6 +104,8 @@ final class CouchDialect: RequestingDialect, Sendable {
     let memory: MemoryBudget
     /// The part of it for the rows of the peer's feed.
     let feedMemory: MemoryBudget.Feed
+    /// This peer's place in line for the memory of answers.
+    private let claimant: MemoryBudget.Claimant
     let collection: CollectionName
     /// The peer's branches are pulled and decided here, so ours wait for them.
     let pulls: Bool
@@ -130,6 +134,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         self.environment = environment
         self.memory = memory
         feedMemory = memory.feed()
+        claimant = memory.claimant()
         limits = active.replicator.limits
         database = active.replicator.database
         let wanted = active.replicator.collections.first
@@ -216,7 +221,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     /// Sends a request once. The answer's memory is claimed while it arrives.
     private func exchange(_ request: PeerRequest) async throws -> PeerAnswer {
         var request = request
-        let claim = memory.claim()
+        let claim = claimant.claim()
         request.collecting = { try await claim.grow(to: $0) }
         var answer: PeerAnswer
         do {

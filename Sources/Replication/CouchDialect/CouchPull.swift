@@ -23,6 +23,7 @@ extension CouchDialect {
             run { dialect in
                 await dialect.peer.untilReading()
                 try await dialect.fetch(wanted)
+                try await dialect.pauseIfAttachmentsWereSlow()
             } finally: {
                 $0.fetches -= 1
             }
@@ -81,7 +82,7 @@ extension CouchDialect {
                     let id = result["id"]?.asString.flatMap { try? DocumentID($0) }
                     for each in result["docs"]?.asArray ?? [] { found.append(FoundRevision(each, of: id)) }
                 }
-                try await take(found, for: wanted)
+                try await take(found, for: wanted, keeping: answer.claim)
             }
             // As many as fit, if the next ones are like these.
             let bytesPerDocument = max(1, (answer.body.readableBytes + answer.valueBytes) / wanted.count)
@@ -114,7 +115,7 @@ extension CouchDialect {
         found = .document(document)
         // The document is accounted for where it goes; with attachments it stays here until they have been fetched.
         answer.claim?.complete(at: document.attachments.isEmpty ? 0 : bytes)
-        try await take([found], for: [wanted])
+        try await take([found], for: [wanted], keeping: answer.claim)
         return true
     }
 
@@ -153,7 +154,7 @@ extension CouchDialect {
             if exceedsBounds(&answer, isOne: true) { refuse(each, tooLarge(each)); continue }
             if answer.status == 404 { try await giveUp([each]); continue }
             guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-            do { try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0, of: each.row.id) }, for: [each]) } } catch {
+            do { try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0, of: each.row.id) }, for: [each], keeping: answer.claim) } } catch {
                 if let error = error as? ReplicationError, error.isShortOfMemory {
                     refuse(each, error, isFinal: false)
                     continue
@@ -276,7 +277,9 @@ extension CouchDialect {
     }
 
     /// Matches the answers with the requests: the peer may have newer revisions by now, or none.
-    private func take(_ found: [FoundRevision], for wanted: [WantedRevision]) async throws {
+    ///
+    /// - Parameter claim: the memory of the documents, kept while their attachments are fetched.
+    private func take(_ found: [FoundRevision], for wanted: [WantedRevision], keeping claim: MemoryBudget.Claim?) async throws {
         try await noteDeletions(found)
         var open: [DocumentID: [WantedRevision]] = Dictionary(grouping: wanted, by: \.row.id)
         var events: [DialectEvent] = []
@@ -329,9 +332,7 @@ extension CouchDialect {
         }
         tell(events)
         if !gone.isEmpty { try await giveUp(gone) }
-        for (document, row) in attached {
-            tell([.pull(slot: 0, try await fetchAttachments(of: document, row))])
-        }
+        for (document, row) in attached { tell([.pull(slot: 0, try await fetchAttachments(of: document, row, keeping: claim))]) }
     }
 
     /// The document as its peer has it: the filter decides whether its attachments are requested.
@@ -345,8 +346,14 @@ extension CouchDialect {
     ///
     /// - Returns: the engine's event for its arrival. If the attachments cannot be obtained, the document is held because of them, and others
     ///   continue.
-    func fetchAttachments(of document: FoundDocument, _ wanted: WantedRevision) async throws -> PullEvent {
-        do { return arrival(try await withAttachments(document, wanted.ancestors), wanted) } catch {
+    func fetchAttachments(of document: FoundDocument, _ wanted: WantedRevision, keeping claim: MemoryBudget.Claim? = nil) async throws -> PullEvent {
+        do {
+            return arrival(try await keeping(claim) { try await self.withAttachments(document, wanted.ancestors, arrived: { claim?.arrived($0) }) }, wanted)
+        } catch let refusal as MemoryBudget.ClaimRefusal {
+            // The document's own memory is needed: it is requested again, and what has arrived of its attachments is kept.
+            if refusal == .tooSlow { state.withLock { $0.hasSlowAttachments = true } }
+            return .arrivalRefused(wanted.row.sequence, document.id, outOfMemory(refusal, "the attachments of \(document.id)"), isFinal: false)
+        } catch {
             let failure = try failure(of: error)
             if failure.isOutOfSpace {
                 return .outOfSpace(wanted.row.sequence, document.id, failure, bytes: document.largestAttachment)
