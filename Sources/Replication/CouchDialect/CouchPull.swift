@@ -1,6 +1,7 @@
 import Documents
 import DocumentStore
 import Encodings
+import Environment
 import Interfaces
 import NIOCore
 
