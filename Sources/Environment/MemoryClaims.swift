@@ -33,6 +33,8 @@ extension MemoryBudget {
             var phase = Phase.arriving
             let claimant: Int
             let revocation: Revocation
+            /// How much progress it has to make in every period, in bytes; nil: depending on what it holds.
+            var least: Int?
             /// The start of the period in which its pace is measured, and how much had arrived by then.
             var since: UInt64
             var arrivedThen = 0
@@ -71,6 +73,12 @@ extension MemoryBudget {
         /// How much has arrived, in bytes: of the answer, or of what it is kept for.
         fileprivate let arrived = Atomic(0)
         private let abort = Mutex<(@Sendable () -> Void)?>(nil)
+        private let progress = Mutex<(@Sendable () -> Int)?>(nil)
+
+        fileprivate func count(_ progress: @escaping @Sendable () -> Int) { self.progress.withLock { $0 = progress } }
+
+        /// Bytes that count as progress.
+        fileprivate var advanced: Int { progress.withLock { $0 }?() ?? arrived.load(ordering: .relaxed) }
 
         var refusal: ClaimRefusal? {
             switch state.load(ordering: .acquiring) {
@@ -159,14 +167,23 @@ extension MemoryBudget {
             if let number { budget.complete(claim: number, at: bytes) }
         }
 
-        /// The answer is kept until something else that it names has arrived, which `arrived` counts: too slow for those that wait for the memory, the
-        /// claim is revoked.
-        public func keep(_ isKept: Bool) {
-            if let number = state.withLock({ $0.number }) { budget.keep(claim: number, isKept) }
+        /// What is here is kept until something else has happened, such as that what it names has arrived. If others wait for the memory, and that is too
+        /// slow, the claim is revoked.
+        ///
+        /// - Parameters:
+        ///   - least: bytes of progress every five seconds; nil for the usual number.
+        ///   - progress: bytes so far; nil if ``advance(by:)`` counts them. Called under the budget's lock.
+        public func keep(atLeast least: Int? = nil, progress: (@Sendable () -> Int)? = nil) {
+            guard let number = state.withLock({ $0.number }) else { return }
+            if let progress { revocation.count(progress) }
+            budget.keep(claim: number, atLeast: least)
         }
 
-        /// This many more bytes have arrived of what the answer is kept for.
-        public func arrived(_ bytes: Int) { revocation.arrived.wrappingAdd(bytes, ordering: .relaxed) }
+        /// This many more bytes of what it is kept for have arrived.
+        public func advance(by bytes: Int) { revocation.arrived.wrappingAdd(bytes, ordering: .relaxed) }
+
+        /// Nothing else has to happen any more.
+        public func keepNoLonger() { if let number = state.withLock({ $0.number }) { budget.keepNoLonger(claim: number) } }
     }
 
     /// A place in line for the answers of one more peer.
@@ -278,8 +295,8 @@ extension MemoryBudget {
         let next = state.claims.next
         for (number, var entry) in state.claims.entries where entry.phase == .arriving || entry.phase == .kept {
             guard now >= entry.since + Self.paceNanoseconds else { continue }
-            let least = max(Self.leastProgress(holding: entry.bytes), number == next ? leastProgressOfNext : 0)
-            let arrived = entry.revocation.arrived.load(ordering: .relaxed)
+            let least = entry.least ?? max(Self.leastProgress(holding: entry.bytes), number == next ? leastProgressOfNext : 0)
+            let arrived = entry.revocation.advanced
             // More than one if nobody has waited meanwhile.
             let periods = Double(now - entry.since) / Double(Self.paceNanoseconds)
             if Double(arrived - entry.arrivedThen) < Double(least) * periods, entry.revocation.refusal == nil {
@@ -315,13 +332,19 @@ extension MemoryBudget {
         }
     }
 
-    fileprivate func keep(claim number: Int, _ isKept: Bool) {
+    fileprivate func keep(claim number: Int, atLeast least: Int?) {
         let now = time.monotonicNanoseconds()
         state.withLock { state in
             guard var entry = state.claims.entries[number], !entry.grows else { return }
-            entry.phase = isKept ? .kept : .complete
-            (entry.since, entry.arrivedThen) = (now, entry.revocation.arrived.load(ordering: .relaxed))
+            (entry.phase, entry.least) = (.kept, least)
+            (entry.since, entry.arrivedThen) = (now, entry.revocation.advanced)
             state.claims.entries[number] = entry
+        }
+    }
+
+    fileprivate func keepNoLonger(claim number: Int) {
+        state.withLock { state in
+            if state.claims.entries[number]?.phase == .kept { state.claims.entries[number]?.phase = .complete }
         }
     }
 

@@ -312,6 +312,12 @@ enum DriverBounds {
 
     /// Bodies up to this size in bytes are checked and stored without one.
     static let smallBodyBytes = 64 << 10
+    /// A body that we push needs a claim if it is larger than `limits.memory` divided by this.
+    static let largeBodyFraction = 32
+    /// `large_push_bytes`: if others wait for the memory of a large body that we push, this much at least has to go out every five seconds, in bytes; more
+    /// if the body divided by `slowestLargeFraction` is more.
+    static let slowestLargeBytes = 8 << 10
+    static let slowestLargeFraction = 256
     /// Up to this many blobs of a revision are collected without one.
     static let namesWithoutReservation = 40
     /// Change lists up to this size in bytes are always parsed.

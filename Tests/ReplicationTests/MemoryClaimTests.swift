@@ -177,7 +177,7 @@ import Testing
         let next = budget.claimant().claim()
         // While nothing is kept for others, its own work goes on.
         #expect(await refusal(next, to: 20 * megabyte) == .noMemory && kept.refusal == nil)
-        kept.keep(true)
+        kept.keep()
         let after = budget.claimant().claim()
         #expect(await refusal(after, to: 20 * megabyte) == nil)
         #expect(kept.refusal == .tooSlow)
@@ -189,11 +189,11 @@ import Testing
         let kept = budget.claimant().claim()
         try await kept.grow(to: 20 * megabyte)
         kept.complete(at: 20 * megabyte)
-        kept.keep(true)
+        kept.keep()
         let next = budget.claimant().claim()
         let waiting = Task { await refusal(next, to: 20 * megabyte) }
         let end = Mutex(false)
-        let arriving = Task { while !end.withLock({ $0 }) { kept.arrived(megabyte); await Task.yield() } }
+        let arriving = Task { while !end.withLock({ $0 }) { kept.advance(by: megabyte); await Task.yield() } }
         #expect(await waiting.value == .noMemory && kept.refusal == nil)
         end.withLock { $0 = true }
         await arriving.value

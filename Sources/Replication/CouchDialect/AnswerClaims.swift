@@ -51,8 +51,8 @@ extension CouchDialect {
     func keeping<Result: Sendable>(_ claim: MemoryBudget.Claim?, _ work: @escaping @Sendable () async throws -> Result) async throws -> Result {
         guard let claim else { return try await work() }
         if let refusal = claim.refusal { throw refusal }
-        claim.keep(true)
-        defer { claim.keep(false) }
+        claim.keep()
+        defer { claim.keepNoLonger() }
         return try await claim.whileGranted(environment, work)
     }
 

@@ -349,7 +349,7 @@ extension CouchDialect {
     ///   continue.
     func fetchAttachments(of document: FoundDocument, _ wanted: WantedRevision, keeping claim: MemoryBudget.Claim? = nil) async throws -> PullEvent {
         do {
-            return arrival(try await keeping(claim) { try await self.withAttachments(document, wanted.ancestors, arrived: { claim?.arrived($0) }) }, wanted)
+            return arrival(try await keeping(claim) { try await self.withAttachments(document, wanted.ancestors, arrived: { claim?.advance(by: $0) }) }, wanted)
         } catch let refusal as MemoryBudget.ClaimRefusal {
             // The document's own memory is needed: it is requested again, and what has arrived of its attachments is kept.
             if refusal == .tooSlow { state.withLock { $0.hasSlowAttachments = true } }

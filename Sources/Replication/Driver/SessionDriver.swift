@@ -66,12 +66,15 @@ final class SessionDriver {
     private(set) lazy var blobs = BlobDriver(self)
     private(set) lazy var questions = PeerQuestions(self)
     private(set) lazy var outgoing = OutgoingQueue(self)
+    /// The session's place in line for the memory of large bodies.
+    private(set) lazy var claimant = memory.claimant()
     /// Parts without state: each is a value that is made where it is used, and only divides the driver's work among files.
     var dispatcher: DialectEventDispatcher { DialectEventDispatcher(driver: self) }
     var opener: SessionOpener { SessionOpener(driver: self) }
     var service: PassiveService { PassiveService(driver: self) }
     /// These carry out the actions of a collection's machines.
     var pushes: PushActions { PushActions(driver: self) }
+    var largeReads: LargeReads { LargeReads(driver: self) }
     var pulls: PullActions { PullActions(driver: self) }
     var checkpoints: CheckpointActions { CheckpointActions(driver: self) }
     var outgoingChecks: OutgoingChecks { OutgoingChecks(driver: self) }

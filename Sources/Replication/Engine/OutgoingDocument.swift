@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Environment
 import Interfaces
 
 /// The identity of a revision as the engine sees it. Machines only compare versions for equality and never look inside; only the store knows which of
@@ -84,6 +85,8 @@ struct OutgoingFields: Sendable {
     var wasForbidden = false
     /// The version of the push filter that decided about it.
     var judgedBy = ""
+    /// The memory of a large body, released with the document.
+    var claim: MemoryBudget.Claim?
 
     /// Size of its history when it was read: the history only gets shorter from there.
     fileprivate(set) var historyBytes = 0
@@ -136,7 +139,7 @@ extension OutgoingDocument {
     /// A tombstone that says no more than that the document is deleted.
     func withoutBody() -> OutgoingDocument {
         var document = self
-        (document.body, document.blobs, document.wireBody, document.bytesLeftOut) = ([], [], nil, 0)
+        (document.body, document.blobs, document.wireBody, document.bytesLeftOut, document.claim) = ([], [], nil, 0, nil)
         return document
     }
 
@@ -144,7 +147,7 @@ extension OutgoingDocument {
     func endOfBranch(_ branch: BranchEnd) -> OutgoingDocument {
         var end = self
         (end.version, end.history, end.vector, end.peerVersion) = (branch.version, branch.history, branch.vector, branch.history.last ?? branch.version)
-        (end.isDeleted, end.isEndOfBranch, end.body, end.blobs, end.bytesLeftOut) = (true, true, [], [], 0)
+        (end.isDeleted, end.isEndOfBranch, end.body, end.blobs, end.bytesLeftOut, end.claim) = (true, true, [], [], 0, nil)
         return end
     }
 }

@@ -37,38 +37,36 @@ struct PushActions {
     }
 
     private func read(from position: FeedPosition, limit: Int, isBacklog: Bool, _ link: CollectionLink) {
-        let (slot, generation, source) = (link.slot, link.generation, link.source)
-        let (memory, historyLimit) = (driver.memory, driver.dialect.maximumHistory(slot))
-        driver.read { transaction -> (page: FeedPage, reservation: MemoryBudget.Reservation?) in
+        let (slot, generation, memory, historyLimit) = (link.slot, link.generation, driver.memory, driver.dialect.maximumHistory(slot))
+        driver.largeReads.read(link.source) { transaction, source -> Reserved<FeedPage> in
             let (bytes, reservation) = SessionAccounts.pageReservation(memory)
             let page = try source.read(
                 transaction, from: position, limit: limit, maxBytes: bytes, isBacklog: isBacklog, historyLimit: historyLimit)
-            return (page, reservation)
-        } then: { driver, read in
-            driver.accounts.keepUntilCounted(read.reservation)
-            driver.tell(slot, generation, push: .read(read.page))
+            return Reserved(read: page, reservation: reservation)
+        } then: { driver, found in
+            driver.accounts.keepUntilCounted(found.reservation)
+            driver.tell(slot, generation, push: .read(found.read))
         }
     }
 
     private func readAgain(_ due: [(DocumentID, Version?)], _ link: CollectionLink) {
-        let (slot, generation, source) = (link.slot, link.generation, link.source)
-        let (ids, memory, historyLimit) = (due.map(\.0), driver.memory, driver.dialect.maximumHistory(slot))
-        driver.read { transaction -> (documents: [OutgoingDocument], count: Int, reservation: MemoryBudget.Reservation?) in
+        let (slot, generation, memory, historyLimit) = (link.slot, link.generation, driver.memory, driver.dialect.maximumHistory(link.slot))
+        let ids = due.map(\.0)
+        driver.largeReads.read(link.source) { transaction, source -> Reserved<DocumentsReadAgain> in
             let (bytes, reservation) = SessionAccounts.pageReservation(memory)
             let found = try source.read(transaction, due, maxBytes: bytes, historyLimit: historyLimit)
-            return (found.documents, found.count, reservation)
-        } then: { driver, read in
-            driver.accounts.keepUntilCounted(read.reservation)
-            driver.tell(slot, generation, push: .readAgain(Array(ids.prefix(read.count)), read.documents))
+            return Reserved(read: DocumentsReadAgain(documents: found.documents, count: found.count), reservation: reservation)
+        } then: { driver, found in
+            driver.accounts.keepUntilCounted(found.reservation)
+            driver.tell(slot, generation, push: .readAgain(Array(ids.prefix(found.read.count)), found.read.documents))
         }
     }
 
     private func readKeptBack(after: DocumentID?, _ link: CollectionLink) {
-        let (slot, generation, source) = (link.slot, link.generation, link.source)
-        let historyLimit = driver.dialect.maximumHistory(slot)
+        let (slot, generation, historyLimit) = (link.slot, link.generation, driver.dialect.maximumHistory(link.slot))
         let current = link.pushFilter.map { ($0.pluginName, $0.version) }
-        driver.read {
-            try source.readKeptBack($0, after: after, unlessJudgedBy: current, historyLimit: historyLimit)
+        driver.largeReads.read(link.source) {
+            try $1.readKeptBack($0, after: after, unlessJudgedBy: current, historyLimit: historyLimit)
         } then: { $0.tell(slot, generation, push: .keptBackRead($1)) }
     }
 
