@@ -282,7 +282,7 @@ extension Agent {
     /// Otherwise nobody here would notice: the peers give these documents up.
     private static func tooLargePushes(of listener: PeerListener, _ subject: String, now: Int64) -> [Attention] {
         let found = listener.refusals.tooLarge(now: now)
-        guard let (key, first) = found.first else { return [] }
+        guard let (key, first) = found.first else { return tooLargeRequests(of: listener, subject, now: now) }
         let count = found.count >= TooLargePushes.limit ? "\(found.count) or more documents" : Plural.count(found.count, "document")
         return [
             Attention(
@@ -291,7 +291,17 @@ extension Agent {
                 remedy: "raise the limit that is named, if it is a setting, and nightjar reload (restart the agent if it is limits.memory), or have the documents made "
                     + "smaller; a Nightjar pushes them again by itself within an hour (at once with nightjar replicator NAME retry-refused there), other peers once they "
                     + "change")
-        ]
+        ] + tooLargeRequests(of: listener, subject, now: now)
+    }
+
+    private static func tooLargeRequests(of listener: PeerListener, _ subject: String, now: Int64) -> [Attention] {
+        listener.refusals.tooLargeRequests(now: now).map { key, refusals in
+            Attention(
+                .documentsNotTaken, "\(subject), requests for \(key.database) \(key.collection)", since: refusals.since,
+                "\(Plural.count(refusals.count, "request")) with documents refused as too large, most recently from \(refusals.peer) at \(Timestamp.format(refusals.last)): "
+                    + "\(refusals.error); which documents \(refusals.count == 1 ? "it" : "they") had is not known",
+                remedy: "raise the limit that is named, if it is a setting (limits.memory: restart the agent), or have the client send less at once")
+        }
     }
 
     /// Documents that peers could not store, and those that this side could not send them.

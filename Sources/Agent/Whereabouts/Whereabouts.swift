@@ -141,7 +141,9 @@ extension Agent {
         let refusals = said.refusals.filter { isOfDocument($0.key) }
         let kept = said.kept.filter { isOfDocument($0.key) }
         let pushed = listener.waiting.find(name, id, .pull)
-        let tooLarge = listener.refusals.tooLarge(now: environment.time.wallSeconds()).first { $0.key.database == database && $0.key.collection == name && $0.key.id == id }
+        let now = environment.time.wallSeconds()
+        let requests = listener.refusals.tooLargeRequests(now: now).first { $0.key.database == database && $0.key.collection == name }
+        let tooLarge = listener.refusals.tooLarge(now: now).first { $0.key.database == database && $0.key.collection == name && $0.key.id == id }
         return JSONOutput.object([
             "name": .string(listener.settings.name.value), "activity": .string(listener.binding.condition.word),
             "condition": condition?.json ?? .null,
@@ -170,6 +172,8 @@ extension Agent {
                 }),
             // What a peer pushed of it that could not be stored.
             "not_taken": (pushed.map(ListenerWhereabouts.statement) ?? tooLarge.map { ListenerWhereabouts.statement($0.refusal) })?.json ?? .null,
+            // What peers pushed whose documents are not known; it may have been among them.
+            "requests_refused": requests.map { ListenerWhereabouts.statement($0.refusals).json } ?? .null,
         ])
     }
 }

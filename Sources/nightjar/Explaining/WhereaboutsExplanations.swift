@@ -17,6 +17,10 @@ extension Explanation {
             "Raise the limit that is named, or have the document made smaller. A Nightjar pushes it again by itself within an hour (at once with nightjar replicator NAME "
                 + "retry-refused there), another peer once it changes."),
         Explanation(
+            "requests_refused", "Clients of CouchDB's API sent requests with documents of this collection that were larger than what is accepted here, and were refused before "
+                + "their documents were known. This document may have been in one of them.",
+            "Raise the limit that is named (limits.memory: restart the agent), or have the client send fewer documents at once. It is shown for a day after the last of them."),
+        Explanation(
             "not_here", "The document is not in this database, but a remote or a peer announced it, and something holds it back.",
             "Do what the lines below it say."),
         Explanation(
