@@ -242,6 +242,10 @@ extension Agent {
             "too_large": JSONOutput.number(tooLarge.count),
             // There are more, whose ids are not recorded; they are requested again as well.
             "too_large_is_capped": .bool(tooLarge.isCapped),
+            // The least limits.memory, in bytes, for all of them for which it is known.
+            "too_large_needs": tooLarge.neededMemory.map { JSONOutput.number($0) } ?? .null,
+            // Documents that were too large for earlier limits, and are requested again with these.
+            "asked_again": JSONOutput.number(tooLarge.awaited),
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),
             "last_success_at": JSONOutput.text(status.lastSuccess.map { Timestamp.format($0) }),

@@ -1,6 +1,7 @@
 import Documents
 import DocumentStore
 import Encodings
+import Environment
 import Glibc
 import Interfaces
 import PluginHost
@@ -154,7 +155,7 @@ extension Agent {
 
     /// What to set, rounded up to what people write.
     static func largerMemory(_ needed: Int?) -> String {
-        needed.map { "set limits: { memory: \(($0 + (1 << 20) - 1) >> 20)MiB } here, or more," } ?? "set a larger limits: { memory } here"
+        needed.map { "set limits: { memory: \(MemoryBudget.settingText($0)) } here, or more," } ?? "set a larger limits: { memory } here"
     }
 
     /// Stopped by an error, making no progress, or without a connection for a long time.
