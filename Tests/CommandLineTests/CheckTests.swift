@@ -187,6 +187,41 @@ import Testing
         #expect(lines.last?.contains("nightjar.yaml:8:11: log.file.path: \(folder.path("logs")) is a folder, and the log needs a file") == true, "\(lines)")
     }
 
+    @Test("a log file that is a folder is refused by run in the words of check; what the log cannot use otherwise is a warning of check")
+    func logPlaces() async throws {
+        let folder = try TemporaryFolder()
+        folder.makeFolder("logs")
+        func outcome(of command: String, _ path: String) async throws -> Subprocess.Outcome {
+            try folder.write("nightjar.yaml", Self.good + "\nlog:\n  file:\n    path: \(path)\n")
+            return try await NightjarExecutable.run(command, "--config", folder.path("nightjar.yaml"), folder: folder.path)
+        }
+        for path in ["logs", "logs/", "later/"] {
+            let (check, run) = (try await outcome(of: "check", path), try await outcome(of: "run", path))
+            let line = try #require(check.errors.split(separator: "\n").first { $0.contains("log.file.path: ") })
+            #expect(check.status == 78 && line.contains("nightjar.yaml:8:11: ") && line.contains("/nightjar.log"), "\(check)")
+            #expect(run.status == 78 && run.errors.contains(line), "\(run)")
+        }
+        let device = try await outcome(of: "check", "/dev/null")
+        #expect(device.status == 0 && device.errors.contains("log.file: /dev/null is a device, not a regular file, so that the log goes to standard error"), "\(device)")
+    }
+
+    @Test("what in the data folder keeps run from starting is told by check, with its place")
+    func dataObstacles() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("nightjar.yaml", Self.good)
+        folder.makeFolder("data")
+        folder.makeFolder("data/agent.lock")
+        try folder.write("data/main.nightjar", "a file\n")
+        let check = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"), folder: folder.path)
+        #expect(check.status == 78, "\(check)")
+        #expect(check.errors.contains("nightjar.yaml:1:7: data: \(folder.path("data"))/agent.lock is a folder"), "\(check)")
+        #expect(check.errors.contains("database main: \(folder.path("data"))/main.nightjar is a file, and the database needs a folder there"), "\(check)")
+        #expect(try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"), folder: folder.path).status != 0)
+        let long = "/" + String(repeating: "d", count: 110)
+        let far = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"), "--data", folder.path("x") + long)
+        #expect(far.status == 78 && far.errors.contains("the path of the admin socket, ") && far.errors.contains("use a shorter data folder"), "\(far)")
+    }
+
     @Test("a data folder that nobody can make is a mistake with its place, and one that this user cannot make a warning; run says the path once, and what to do")
     func impossibleData() async throws {
         let folder = try TemporaryFolder()

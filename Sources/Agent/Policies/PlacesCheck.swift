@@ -1,4 +1,5 @@
 import AgentConfiguration
+import Environment
 import Glibc
 
 /// What a path names has to be of the right kind, if it is there; what is not there yet is made, or has advice of its own.
@@ -17,7 +18,13 @@ extension ConfigurationCheck {
     /// A data folder that this user cannot make: the agent's user may be another one. Nil if it could, or the folder is there.
     package static func dataAdvice(_ settings: AgentSettings) -> ConfigurationProblem? {
         let data = settings.data
-        guard settings.knowsDataFolder, let obstacle = obstacle(toMaking: data.value), !obstacle.isCertain else { return nil }
+        guard settings.knowsDataFolder else { return nil }
+        if kind(of: data.value) == S_IFDIR, access(data.value, R_OK | W_OK | X_OK) != 0 {
+            let reason = String(cString: strerror(errno))
+            return ConfigurationProblem(
+                at: data.position, "data: \(data.value) cannot be written by this user: \(reason): \(AgentUser.advice(data: data.value)); run as this user would not start")
+        }
+        guard let obstacle = obstacle(toMaking: data.value), !obstacle.isCertain else { return nil }
         return ConfigurationProblem(
             at: data.position, "data: \(data.value) cannot be made by this user: \(obstacle.reason): make it for the agent's user, or correct data or --data")
     }
@@ -55,10 +62,57 @@ extension ConfigurationCheck {
         return false
     }
 
+    /// A path at which no log file can ever be. `run` and `reload` refuse it, too.
     static func misplacedLog(_ settings: AgentSettings) -> ConfigurationProblem? {
-        guard let path = settings.log.file?.path, kind(of: path.value) == S_IFDIR else { return nil }
+        guard let path = settings.log.file?.path else { return nil }
+        let isFolder = kind(of: path.value) == S_IFDIR
+        guard isFolder || path.value.hasSuffix("/") else { return nil }
+        let folder = "/" + path.value.split(separator: "/").joined(separator: "/")
         return ConfigurationProblem(
-            at: path.position, "log.file.path: \(path.value) is a folder, and the log needs a file: name one in it, such as \(path.value)/nightjar.log")
+            at: path.position,
+            "log.file.path: \(folder) is a folder\(isFolder ? "" : " by the slash at its end"), and the log needs a file: name one in it, such as \(folder)/nightjar.log")
+    }
+
+    /// Why the log would go to standard error instead of its file. The agent starts anyway.
+    static func logAdvice(_ settings: AgentSettings) -> ConfigurationProblem? {
+        guard let file = settings.log.file, misplacedLog(settings) == nil else { return nil }
+        let path = file.path.value
+        let folder = "/" + path.split(separator: "/").dropLast().joined(separator: "/")
+        func advice(_ what: String, _ mend: String) -> ConfigurationProblem {
+            ConfigurationProblem(at: file.path.position, "log.file: \(what), so that the log goes to standard error: \(mend)")
+        }
+        guard kind(of: folder) == S_IFDIR else { return advice("the folder \(folder) is not there", "make it, for the agent's user") }
+        guard let found = kind(of: path) else {
+            guard access(folder, W_OK | X_OK) != 0 else { return nil }
+            return advice("\(path) cannot be made by this user (\(String(cString: strerror(errno))))", "let the agent's user write in \(folder)")
+        }
+        guard found == S_IFREG else { return advice("\(path) is \(FileKind.words(found)), not a regular file", "name another file") }
+        guard access(path, W_OK) != 0 else { return nil }
+        return advice("\(path) cannot be written by this user (\(String(cString: strerror(errno))))", "give it to the agent's user")
+    }
+
+    /// What is in the data folder, or too far down, and keeps `run` from starting. `doctor` examines the same with its other findings.
+    package static func dataObstacles(_ settings: AgentSettings, _ environment: Environment) -> [ConfigurationProblem] {
+        guard settings.knowsDataFolder else { return [] }
+        let data = settings.data
+        var problems: [ConfigurationProblem] = []
+        if let problem = AdminServer.obstacle(toSocketIn: data.value) { problems.append(ConfigurationProblem(at: data.position, "data: \(problem.cause): \(problem.mend)")) }
+        // To other users everything in it looks broken.
+        guard kind(of: data.value) == S_IFDIR, AgentUser.adviceForOtherUsers(data: data.value) == nil else { return problems }
+        for name in ["agent.lock", "admin.sock"] where kind(of: "\(data.value)/\(name)") == S_IFDIR {
+            problems.append(ConfigurationProblem(at: data.position, "data: \(data.value)/\(name) is a folder, and the agent needs a file of its own there: move it away"))
+        }
+        for database in settings.databases {
+            let folder = "\(data.value)/\(database.name.value).nightjar"
+            guard let found = kind(of: folder), found != S_IFDIR else { continue }
+            problems.append(
+                ConfigurationProblem(
+                    at: database.name.position, "database \(database.name.value): \(folder) is \(FileKind.words(found)), and the database needs a folder there: move it away"))
+        }
+        if let admin = settings.admin, admin.makesToken, let problem = AdminTokenFile.problem(data: data.value, environment.random) {
+            problems.append(ConfigurationProblem(at: admin.position, "\(problem)"))
+        }
+        return problems
     }
 
     /// Nil if nothing is there, or nothing can be seen.

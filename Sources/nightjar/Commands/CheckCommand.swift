@@ -21,7 +21,7 @@ struct CheckCommand: AsyncParsableCommand {
         do {
             if let settings {
                 let report = try await ConfigurationCheck.run(settings, .system, found: found)
-                problems = report.problems
+                problems = report.problems + ConfigurationCheck.dataObstacles(settings, .system).map(\.description)
                 advice = report.advice + report.certificates + report.exposed.map(\.description) + [ConfigurationCheck.dataAdvice(settings)].compactMap { $0?.description } + UsersAdvice.lines(settings)
                 plugins = report.plugins.map(\.name)
             } else {

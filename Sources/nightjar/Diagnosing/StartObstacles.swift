@@ -19,11 +19,7 @@ extension Doctor {
 
     /// An agent cannot run without its socket.
     static func obstacle(toSocketIn data: String) -> Finding? {
-        let path = AdminServer.socketPath(data: data)
-        guard path.utf8.count > AdminServer.maximumSocketPath else { return nil }
-        return Finding(
-            "disk", .wrong, "the path of the admin socket, \(path), has \(path.utf8.count) bytes; the system allows \(AdminServer.maximumSocketPath)",
-            mend: "use a shorter data folder")
+        AdminServer.obstacle(toSocketIn: data).map { Finding("disk", .wrong, $0.cause, mend: $0.mend) }
     }
 
     /// The agent's own files in the data folder, without which it cannot run.
