@@ -25,7 +25,7 @@ struct Diagnosis: Sendable {
         let (settings, found) = location.examine(environment: environment)
         add(await Doctor.configuration(settings, found, .system))
         guard let settings, settings.knowsDataFolder else { return all }
-        add(UsersAdvice.lines(settings).map { Finding("configuration", .warning, $0, mend: "nightjar user list, then nightjar user add or passwd") })
+        add(UsersAdvice.lines(settings).map { Finding("configuration", .warning, $0, mend: "nightjar user list, then nightjar user add, passwd or permit") })
         let group = MultiThreadedEventLoopGroup.singleton
         var agent: AgentClient?
         do { agent = try AgentClient.find(settings, group: group) } catch {
