@@ -253,6 +253,10 @@ import Testing
         #expect(check.errors.contains("warning: nightjar.yaml:1:7: data: \(folder.path("closed/data")) cannot be made by this user: "), "\(check)")
         let run = try await nightjar("run")
         #expect(run.status != 0 && run.errors.contains("Permission denied; make it for the agent's user"), "\(run)")
+        // Whoever asks gets the same advice.
+        let advice = "make it for the agent's user (as root: install -d -m 700 -o USER \(folder.path("closed/data"))), or correct data or --data"
+        let doctor = try await nightjar("doctor")
+        #expect(doctor.status == 1 && doctor.output.contains("mend: \(advice)") && check.errors.contains(advice) && run.errors.contains(advice), "\(doctor)")
     }
 
     @Test func aFileThatIsNotThereIsStatus78() async throws {

@@ -2,7 +2,6 @@ import Documents
 import DocumentStore
 import Encodings
 import Environment
-import Glibc
 import Interfaces
 import PluginHost
 import Replication
@@ -221,22 +220,6 @@ extension Agent {
         ]
     }
 
-    /// How to let a listener have its port.
-    private static func listenerRemedy(_ error: ReplicationError) -> String {
-        guard error.domain == .network else { return "fix what is named" }
-        switch ReplicationError.NetworkCode(rawValue: error.code) {
-        case .addressNotAvailable:
-            // The error has one code for both cases. The message says whether another process has the port.
-            return error.message.contains(String(cString: strerror(EADDRINUSE)))
-                ? "free the port, or name another one in the configuration and nightjar reload" : "bring the interface up, or give it an address"
-        case .unknownInterface: return "plug the interface in, or correct the listener's interface"
-        case .dnsFailure: return "the listener's interface is a host name, which this machine has to be able to resolve: check its name server, or give the address"
-        case .notPermitted: return error.remedy ?? "fix what is named"
-        case .networkDown: return "bring the interface up"
-        default: return "fix what is named"
-        }
-    }
-
     /// Peers that a limit keeps out, and which limit.
     private static func refusedConnections(of listener: PeerListener, _ subject: String) -> [Attention] {
         let found = listener.refusedConnections.current(now: listener.time.wallSeconds())
@@ -352,7 +335,7 @@ extension Agent {
             list.append(
                 Attention(
                     .listenerWaiting, subject, since: since, error.message,
-                    remedy: "\(Self.listenerRemedy(error)); it retries by itself, or at once with nightjar listener \(listener.settings.name.value) start"))
+                    remedy: "\(ListenerRemedy.text(error)); it retries by itself, or at once with nightjar listener \(listener.settings.name.value) start"))
         }
         let held = listener.heldDocuments
         if let first = held.first {

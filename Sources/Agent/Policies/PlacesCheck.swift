@@ -8,7 +8,7 @@ extension ConfigurationCheck {
         let data = settings.data
         guard settings.knowsDataFolder else { return nil }
         if let obstacle = obstacle(toMaking: data.value), obstacle.isCertain {
-            return ConfigurationProblem(at: data.position, "data: \(data.value) cannot be made: \(obstacle.reason): correct data or --data")
+            return ConfigurationProblem(at: data.position, "data: \(data.value) cannot be made: \(obstacle.reason): \(obstacle.mend)")
         }
         guard let kind = kind(of: data.value), kind != S_IFDIR else { return nil }
         return ConfigurationProblem(
@@ -26,7 +26,7 @@ extension ConfigurationCheck {
         }
         guard let obstacle = obstacle(toMaking: data.value), !obstacle.isCertain else { return nil }
         return ConfigurationProblem(
-            at: data.position, "data: \(data.value) cannot be made by this user: \(obstacle.reason): make it for the agent's user, or correct data or --data")
+            at: data.position, "data: \(data.value) cannot be made by this user: \(obstacle.reason): \(obstacle.mend)")
     }
 
     /// Why a data folder that is not there could not be made.
@@ -34,6 +34,13 @@ extension ConfigurationCheck {
         package var reason: String
         /// For every user and at any time.
         package var isCertain: Bool
+        /// What to do: the same wherever it is told.
+        package var mend: String
+    }
+
+    /// What to do about a data folder that this user cannot make.
+    static func makingData(_ data: String) -> String {
+        "make it for the agent's user (as root: install -d -m 700 -o USER \(data)), or correct data or --data"
     }
 
     /// - Parameter data: absolute.
@@ -46,12 +53,12 @@ extension ConfigurationCheck {
             parts.removeLast()
             parent = "/" + parts.joined(separator: "/")
         }
-        guard kind(of: parent) == S_IFDIR else { return DataObstacle(reason: "\(parent) is not a folder", isCertain: true) }
+        guard kind(of: parent) == S_IFDIR else { return DataObstacle(reason: "\(parent) is not a folder", isCertain: true, mend: "correct data or --data") }
         if isOfKernel(parent) {
-            return DataObstacle(reason: "\(parent) shows the kernel's state, and holds no files", isCertain: true)
+            return DataObstacle(reason: "\(parent) shows the kernel's state, and holds no files", isCertain: true, mend: "correct data or --data")
         }
         guard access(parent, W_OK | X_OK) != 0 else { return nil }
-        return DataObstacle(reason: "\(parent): \(String(cString: strerror(errno)))", isCertain: false)
+        return DataObstacle(reason: "\(parent): \(String(cString: strerror(errno)))", isCertain: false, mend: makingData(data))
     }
 
     /// Root, too, cannot make a folder in procfs and sysfs, although `access` says otherwise.

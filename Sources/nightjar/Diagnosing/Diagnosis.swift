@@ -145,10 +145,11 @@ struct Diagnosis: Sendable {
             ]
         } catch {
             let isFull = (error as? StoreError)?.isOutOfSpaceToOpen == true
+            let permission = (error as? StoreError).flatMap { AgentUser.remedy($0, data: settings.data.value, who: "this command") }
             return [
                 Finding(
                     "store", .wrong, "database \(name): \(error)",
-                    mend: isFull ? "make room on that disk (df -h \(settings.data.value)), then start the agent" : "nightjar explain database_unreadable")
+                    mend: isFull ? "make room on that disk (df -h \(settings.data.value)), then start the agent" : permission ?? "nightjar explain database_unreadable")
             ]
         }
     }
