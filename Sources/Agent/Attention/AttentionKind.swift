@@ -71,15 +71,6 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .attention
         }
     }
-
-    /// The log reports when it begins and when it is over: nothing else there does, or only document by document.
-    var isLogged: Bool {
-        switch self {
-        case .diskNearlyFull, .channelsOutdated, .documentsHeld, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted, .peerUnanswered,
-            .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails, .nobodyCanLogIn, .answersUnread: true
-        default: false
-        }
-    }
 }
 
 /// One thing that needs attention.

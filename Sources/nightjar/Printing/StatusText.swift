@@ -217,7 +217,7 @@ enum StatusText {
             }
             for failing in rows(plugin, "failing") {
                 let error = TextTable.printable(string(failing["error"]))
-                notes += "\(name): \(string(failing["used_by"])) is not called: \(string(failing["failures"])) failures in a row: \(error)\n"
+                notes += "\(name): \(string(failing["used_by"])) is not called\(failing["peer"]?.asString.map { " for \(TextTable.printable($0))" } ?? ""): \(string(failing["failures"])) failures in a row: \(error)\n"
             }
             for shadow in rows(plugin, "shadows") { notes += self.shadow(shadow, of: name, showsDifferences) }
             if let failure = plugin["last_failure"]?.asString { notes += "\(name): last failure: \(TextTable.printable(failure))\n" }
