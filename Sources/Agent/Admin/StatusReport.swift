@@ -222,6 +222,7 @@ extension Agent {
             "pulled": JSONOutput.number(status.counts.pulled),
             // Documents that a local filter rejected.
             "rejected": JSONOutput.number(status.counts.rejected),
+            // Attempts that failed: a document that fails again counts again.
             "failed": JSONOutput.number(status.counts.failed),
             // Documents that were purged here because the peer withdrew access to them.
             "access_removed": JSONOutput.number(status.counts.accessRemoved),

@@ -101,6 +101,6 @@ struct Attention: Sendable {
     /// For the log and for `reasons`.
     var sentence: String { "\(subject): \(what)" }
 
-    /// Without the subject.
-    var what: String { "\(text); \(remedy)" }
+    /// Without the subject. What the text itself says to do is not said twice.
+    var what: String { text.hasSuffix(remedy) ? text : "\(text); \(remedy)" }
 }

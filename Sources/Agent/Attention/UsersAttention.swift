@@ -103,7 +103,7 @@ extension Agent {
         return [
             Attention(
                 .nobodyCanLogIn, "listener \(name)", finding,
-                remedy: "nightjar user add NAME adds a user; if there were some before, restore the file: it is read again by itself")
+                remedy: "nightjar user add NAME --listener \(name) adds a user; if there were some before, restore the file: it is read again by itself")
         ]
     }
 }

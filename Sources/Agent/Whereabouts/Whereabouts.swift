@@ -85,10 +85,17 @@ extension Agent {
             let time = entry["time"]?.asString ?? "", who = entry["who"]?.asString ?? ""
             return WhereaboutsStatement(
                 "purged", "it was purged at \(time) by \(who): it is gone here, and peers were not told",
-                remedy: "a replicator brings it back when it changes there; at once with nightjar replicator NAME start --reset"
+                remedy: resetAdvice(database).map { "a replicator brings it back when it changes there; at once with \($0)" }
+                    ?? "no replicator pulls into this database: save it again, or restore it from a backup"
             ).with(["since": .string(time), "by": .string(who)])
         }
         return nil
+    }
+
+    /// The commands by which the replicators that pull into a database ask for everything again; nil if there are none.
+    nonisolated func resetAdvice(_ database: String) -> String? {
+        let names = replicators.filter { $0.configuration.database.name == database && $0.configuration.type.pulls }.map(\.configuration.name)
+        return names.isEmpty ? nil : names.map { "nightjar replicator \($0) start --reset" }.joined(separator: " or ")
     }
 
     // MARK: - Replicators and listeners

@@ -28,6 +28,8 @@ struct CheckCommand: AsyncParsableCommand {
                 problems = found?.problems.map(\.description) ?? []
             }
         } catch { problems = (found?.problems.map(\.description) ?? []) + ["\(error)"] }
+        // Several checks may come to the same result.
+        (problems, advice) = (Self.once(problems), Self.once(advice).filter { !problems.contains($0) })
         if json {
             Output.json(
                 JSONOutput.object([
@@ -44,6 +46,11 @@ struct CheckCommand: AsyncParsableCommand {
             for line in advice { Output.errorLine("warning: \(line)") }
         }
         if !problems.isEmpty { throw ExitCode(Failure.configuration) }
+    }
+
+    private static func once(_ lines: [String]) -> [String] {
+        var seen: Set<String> = []
+        return lines.filter { seen.insert($0).inserted }
     }
 
     /// Says which file is checked if none was named.

@@ -17,8 +17,11 @@ struct Diagnosis: Sendable {
     func findings(_ each: (Finding) -> Void) async -> [Finding] {
         var all: [Finding] = []
         func add(_ some: [Finding]) {
-            for finding in some { each(finding) }
-            all += some
+            // The running agent, its configuration and its data may all say the same.
+            for finding in some where !all.contains(where: { $0.verdict == finding.verdict && $0.text == finding.text && $0.mend == finding.mend }) {
+                each(finding)
+                all.append(finding)
+            }
         }
         // For a running agent, its own variables and credentials count, not those of this shell.
         let environment = (try? location.place()).flatMap { AgentEnvironment.of(data: $0.data.value) }

@@ -128,7 +128,7 @@ enum StatusText {
     static func replicators(_ replicators: [JSONValue], tellsAttention: Bool = true) -> String {
         var table = TextTable(
             [
-                "REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILED", "PENDING", "HELD", "REFUSED", "PROTOCOL", "TARGET",
+                "REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILURES", "PENDING", "HELD", "REFUSED", "PROTOCOL", "TARGET",
             ], alignsRight: [4, 5, 6, 7, 8, 9, 10, 11])
         var notes = ""
         for replicator in replicators {
@@ -185,7 +185,7 @@ enum StatusText {
                 notes += back["comparing"]?.asBool == true ? "this is under way\n" : "that is done\n"
             }
         }
-        let legend = "PROGRESS to FAILED: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. "
+        let legend = "PROGRESS to FAILURES: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. FAILURES: attempts to push or pull a document that failed, each time. "
             + "Now: PENDING to be pushed (also what the push filter would reject, until it is asked with the next connection), HELD because a filter failed, it is too large, or a blob cannot be taken or given, REFUSED by the peer.\n"
         return section(table, "no replicators") + (table.isEmpty ? "" : legend) + notes
     }
