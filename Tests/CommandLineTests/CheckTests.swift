@@ -205,6 +205,23 @@ import Testing
         #expect(device.status == 0 && device.errors.contains("log.file: /dev/null is a device, not a regular file, so that the log goes to standard error"), "\(device)")
     }
 
+    @Test("a listener's socket for which there is no folder is told by check, as run refuses it")
+    func socketPlaces() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("file", "x\n")
+        func outcome(of command: String, _ path: String) async throws -> Subprocess.Outcome {
+            try folder.write("nightjar.yaml", "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: door\n    databases: [ main ]\n    endpoint: \"unix:\(path)\"\n")
+            return try await NightjarExecutable.run(command, "--config", folder.path("nightjar.yaml"), folder: folder.path)
+        }
+        for (path, status, words) in [
+            (folder.path("none/door"), 0, "warning: "), (folder.path("file/door"), 78, "not a folder"), ("/tmp/" + String(repeating: "d", count: 120), 78, "allows 107"),
+        ] as [(String, Int32, String)] {
+            let (check, run) = (try await outcome(of: "check", path), try await outcome(of: "run", path))
+            #expect(check.status == status && check.errors.contains(words) && check.errors.contains("nightjar.yaml:6:15: listener \"door\" endpoint: "), "\(check)")
+            #expect(run.status != 0, "\(run)")
+        }
+    }
+
     @Test("what in the data folder keeps run from starting is told by check, with its place")
     func dataObstacles() async throws {
         let folder = try TemporaryFolder()

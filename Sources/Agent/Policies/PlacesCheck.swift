@@ -122,6 +122,34 @@ extension ConfigurationCheck {
         return problems
     }
 
+    /// Sockets of listeners that `run` could not make. What is certain keeps it from starting; the rest may look otherwise once it does, when the service
+    /// manager has made the folder.
+    package static func socketObstacles(_ settings: AgentSettings) -> (certain: [ConfigurationProblem], advice: [ConfigurationProblem]) {
+        var found: (certain: [ConfigurationProblem], advice: [ConfigurationProblem]) = ([], [])
+        for listener in settings.listeners {
+            guard let endpoint = listener.endpoint, endpoint.value.scheme == .unix else { continue }
+            let path = endpoint.value.path
+            let folder = "/" + path.split(separator: "/").dropLast().joined(separator: "/")
+            func problem(_ what: String, _ mend: String) -> ConfigurationProblem {
+                ConfigurationProblem(at: endpoint.position, "listener \"\(listener.name.value)\" endpoint: \(what): \(mend)")
+            }
+            if path.utf8.count > AdminServer.maximumSocketPath {
+                found.certain.append(
+                    problem("unix:\(path) has \(path.utf8.count) bytes, and the system allows \(AdminServer.maximumSocketPath) for a socket's path", "use a shorter one"))
+            } else if let above = kind(of: folder), above != S_IFDIR {
+                found.certain.append(problem("\(folder) is \(FileKind.words(above)), not a folder", "correct the path"))
+            } else if kind(of: folder) == nil {
+                found.advice.append(problem("the folder \(folder) is not there, and run would not start", "make it, for the agent's user"))
+            } else if access(folder, W_OK | X_OK) != 0 {
+                let reason = String(cString: strerror(errno))
+                found.advice.append(problem("this user cannot make a socket in \(folder) (\(reason)), and would not start", "let the agent's user write there"))
+            } else if let there = kind(of: path), there != S_IFSOCK {
+                found.advice.append(problem("\(path) is \(FileKind.words(there)), and the listener would wait until it is gone", "move it away, or correct the path"))
+            }
+        }
+        return found
+    }
+
     /// Nil if nothing is there, or nothing can be seen.
     private static func kind(of path: String) -> mode_t? {
         var facts = stat()

@@ -21,8 +21,10 @@ struct CheckCommand: AsyncParsableCommand {
         do {
             if let settings {
                 let report = try await ConfigurationCheck.run(settings, .system, found: found)
-                problems = report.problems + ConfigurationCheck.dataObstacles(settings, .system).map(\.description)
-                advice = report.advice + report.certificates + report.exposed.map(\.description) + [ConfigurationCheck.dataAdvice(settings)].compactMap { $0?.description } + UsersAdvice.lines(settings)
+                let sockets = ConfigurationCheck.socketObstacles(settings)
+                problems = report.problems + (ConfigurationCheck.dataObstacles(settings, .system) + sockets.certain).map(\.description)
+                advice = report.advice + report.certificates + report.exposed.map(\.description)
+                advice += ([ConfigurationCheck.dataAdvice(settings)].compactMap { $0 } + sockets.advice).map(\.description) + UsersAdvice.lines(settings)
                 plugins = report.plugins.map(\.name)
             } else {
                 problems = found?.problems.map(\.description) ?? []
