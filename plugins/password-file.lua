@@ -2,7 +2,8 @@
 --
 --   authenticator: { plugin: password-file, params: { file: users.txt } }
 --
--- One user per line: `name:hash`, or `name:hash:read_only` for a user who may pull but not push. `nightjar user add` writes these lines; `nightjar
+-- One user per line: `name:hash`. After the hash may follow, each behind a colon: `read_only` for a user who may pull but not push,
+-- `channels=NAME,NAME` and `roles=NAME,NAME` for listeners with a sync function. `nightjar user add` and `user permit` write these lines; `nightjar
 -- password` only makes a hash.
 -- Empty lines, lines that begin with # and trailing blanks are ignored; if a name has two lines, the first counts. The host reads the file (plugins
 -- cannot) and notices when it changes.
@@ -22,6 +23,42 @@ local function entry(text, name)
   return rest, "line " .. line .. " of the users file, user " .. name .. ": "
 end
 
+-- The number of characters in UTF-8 text.
+local function characters(text)
+  local _, others = text:gsub("[\x80-\xBF]", "")
+  return #text - others
+end
+
+local function is_name(name) return name ~= "" and #name <= 250 and not name:find("[^%w%-+=/_.@\x80-\xFF]") end
+
+-- Reads `read_only:channels=a,b:roles=c`; `fail` is called with the characters before what is wrong, and the reason.
+local function options(text, fail)
+  local read = { read_only = false }
+  if text == "" then return read end
+  local offset = 0
+  for option in (text .. ":"):gmatch("([^:]*):") do
+    local word, list = option:match("^(%a+)=(.*)$")
+    if option == "read_only" then
+      read.read_only = true
+    elseif word == "channels" or word == "roles" then
+      read[word] = read[word] or {}
+      local at = offset + #word + 1
+      for name in (list .. ","):gmatch("([^,]*),") do
+        if not is_name(name) and not (word == "channels" and (name == "*" or name == "!")) then
+          fail(at, '"' .. name .. '" is no name of a ' .. word:sub(1, -2)
+            .. "; expected letters, digits and -+=/_.@, at most 250 bytes, and commas between names")
+        end
+        read[word][#read[word] + 1] = name
+        at = at + characters(name) + 1
+      end
+    else
+      fail(offset, 'unknown option "' .. option .. '"; expected read_only, channels=NAME,NAME or roles=NAME,NAME')
+    end
+    offset = offset + characters(option) + 1
+  end
+  return read
+end
+
 return {
   description = "Checks passwords against a file of scrypt hashes",
   params = {
@@ -33,13 +70,14 @@ return {
       nightjar.password.verify(password, nobody)
       return false
     end
-    local hash, option = found:match("^([^:]*):?(.*)$")
-    if option ~= "" and option ~= "read_only" then
-      error(place .. "unknown option \"" .. option .. "\"; expected read_only")
-    end
+    local hash, rest = found:match("^([^:]*):?(.*)$")
+    local user = options(rest, function(offset, reason)
+      error(place .. "column " .. characters(username) + characters(hash) + 3 + offset .. ": " .. reason)
+    end)
+    user.name = username
     local fine, right = pcall(nightjar.password.verify, password, hash)
     if not fine then error(place .. tostring(right)) end
     if not right then return false end
-    return { name = username, read_only = option == "read_only" }
+    return user
   end,
 }

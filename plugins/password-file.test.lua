@@ -9,6 +9,17 @@ return {
   ["read_only users may only pull"] = function(t)
     t.equal(t.authenticate_password("ben", "correct horse", ctx), { name = "ben", read_only = true })
   end,
+  ["channels and roles are those of the line"] = function(t)
+    local limited = { params = { file = "eva:" .. hash .. ":channels=plant-7,alarms:roles=engineer\nfil:" .. hash .. ":roles=a:read_only:channels=*" } }
+    t.equal(t.authenticate_password("eva", "correct horse", limited), { name = "eva", read_only = false, channels = { "plant-7", "alarms" }, roles = { "engineer" } })
+    t.equal(t.authenticate_password("fil", "correct horse", limited), { name = "fil", read_only = true, channels = { "*" }, roles = { "a" } })
+  end,
+  ["options that are wrong are named with their column"] = function(t)
+    for option, offset in pairs { ["chanels=a"] = 0, ["read_only:"] = 10, ["channels="] = 9, ["channels=a b"] = 9, ["channels=a,"] = 11, ["roles=*"] = 6, ["roles=é,ü!"] = 8 } do
+      local _, message = pcall(t.authenticate_password, "eva", "correct horse", { params = { file = "eva:" .. hash .. ":" .. option } })
+      t.equal({ option, tostring(message):find("line 1 of the users file, user eva: column " .. 3 + #hash + 3 + offset .. ": ", 1, true) ~= nil }, { option, true })
+    end
+  end,
   ["a wrong password is refused"] = function(t)
     t.equal(t.authenticate_password("anna", "wrong", ctx), false)
     t.equal(t.authenticate_password("anna", "", ctx), false)

@@ -26,10 +26,11 @@ package enum AgentUser {
     /// - Parameters:
     ///   - number: the system's error; 0 if whoever met it did not say.
     ///   - path: absolute, as is `data`.
-    package static func remedy(_ number: Int32, at path: String, data: String) -> String? {
+    ///   - who: what met the error; `doctor` may not run as the agent's user.
+    package static func remedy(_ number: Int32, at path: String, data: String, who: String = "the agent") -> String? {
         let number = number != 0 || access(path, R_OK | W_OK) == 0 ? number : errno
         switch number {
-        case EACCES, EPERM: return remedy(forbidden: obstacle(on: path), data: data)
+        case EACCES, EPERM: return remedy(forbidden: obstacle(on: path), data: data, who)
         case EROFS:
             return "the file system of \(path) is read-only: find out why (dmesg, mount) and mount it for writing; where systemd runs the agent, name \(data) in "
                 + "ReadWritePaths= of the service (systemctl edit nightjar)"
@@ -40,15 +41,21 @@ package enum AgentUser {
 
     /// The store's error, with what to do if the system is to blame.
     static func explained(_ error: StoreError, data: String) -> any Error {
-        guard case .folder(let path, let number, _) = error, let remedy = Self.remedy(number, at: path, data: data) else { return error }
-        return AgentError(.failed, "\(error); \(remedy)")
+        guard let advice = remedy(error, data: data) else { return error }
+        return AgentError(.failed, "\(error); \(advice)")
     }
 
-    private static func remedy(forbidden path: String, data: String) -> String? {
+    /// The same; nil if the error says all that is known.
+    package static func remedy(_ error: StoreError, data: String, who: String = "the agent") -> String? {
+        guard case .folder(let path, let number, _) = error else { return nil }
+        return remedy(number, at: path, data: data, who: who)
+    }
+
+    private static func remedy(forbidden path: String, data: String, _ who: String) -> String? {
         var (facts, folder) = (stat(), stat())
         guard stat(path, &facts) == 0 else { return nil }
         let user = name(geteuid())
-        let what = "the agent runs as user \(user), and \(path) belongs to \(name(facts.st_uid)) (mode 0\(String(facts.st_mode & 0o7777, radix: 8)))"
+        let what = "\(who) runs as user \(user), and \(path) belongs to \(name(facts.st_uid)) (mode 0\(String(facts.st_mode & 0o7777, radix: 8)))"
         guard facts.st_uid != geteuid() else {
             return "\(what): chmod -R u+rwX \(data); if that does not help, look for what else forbids it (SELinux, AppArmor, the sandbox of the service)"
         }

@@ -25,9 +25,9 @@ package enum Folders {
             built += "/\(part)"
             if mkdir(built, 0o700) != 0, errno != EEXIST {
                 let reason = "\(String(cString: strerror(errno)))\(built == path ? "" : " at \(built)")"
-                let obstacle = ConfigurationCheck.obstacle(toMaking: path).flatMap { $0.isCertain ? $0.reason : nil }
-                let remedy = obstacle == nil ? "make it for the agent's user (as root: install -d -m 700 -o USER \(path)), or correct data or --data" : "correct data or --data"
-                throw AgentError(.failed, "cannot make the data folder \(path): \(obstacle ?? reason); \(remedy)")
+                let obstacle = ConfigurationCheck.obstacle(toMaking: path)
+                let cause = obstacle.flatMap { $0.isCertain ? $0.reason : nil } ?? reason
+                throw AgentError(.failed, "cannot make the data folder \(path): \(cause); \(obstacle?.mend ?? ConfigurationCheck.makingData(path))")
             }
         }
         var facts = stat()

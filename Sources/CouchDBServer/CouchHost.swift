@@ -35,8 +35,10 @@ package struct CouchHost: Sendable {
     package var queryLogger: Logger?
     package var access = PeerAccess()
     package var memory: AnswerMemory
-    /// Called with documents that were stored, and with those that are too large (413).
+    /// Called with documents that were stored, and with those that are too large (413) or for which there is no room (507).
     package var documents: @Sendable (_ events: [DocumentEvent], _ peer: PassiveConfiguration, _ remote: String) -> Void = { _, _, _ in }
+    /// Called with the refusal of a request that is too large (413), if it does not say which documents it has.
+    package var refusedRequest: @Sendable (_ refusal: ReplicationError, _ collection: CollectionName, _ peer: PassiveConfiguration, _ remote: String) -> Void = { _, _, _, _ in }
     /// The databases that the listener serves.
     package var databases: [String]
     /// Determines who sent the request, and what the sender may do in a database. Throws ``HTTPError`` 401, 404, 503.
@@ -97,11 +99,20 @@ struct CouchCall: Sendable {
         guard await admission.settled() else { throw admission.refusal }
     }
 
-    /// Tells the listener about documents that were stored, or that are too large and that the client may give up.
+    /// Tells the listener about documents that were stored, or that are too large and that the client may give up, or for which there is no room.
     func tell(_ ids: [DocumentID], _ error: HTTPError? = nil) {
-        guard !ids.isEmpty, error.map({ $0.status == 413 }) ?? true else { return }
-        let failure = error.map { ReplicationError(domain: .http, code: $0.status, message: $0.reason) }
+        guard !ids.isEmpty, error.map({ [413, 507].contains($0.status) }) ?? true else { return }
+        let failure = error.map { ReplicationError(refusal: $0) }
         host.documents(ids.map { DocumentEvent(id: $0, collection: collection.name, direction: .pull, error: failure) }, peer, remote)
+    }
+
+    /// Tells the listener about a request that is too large as a whole: none of its documents are stored, and the client may give them up.
+    ///
+    /// - Parameter beginning: what came of its text.
+    func tell(refused error: HTTPError, _ place: AttachmentSieve.Place, beginning: [UInt8]) {
+        guard error.status == 413 else { return }
+        let ids = JSONParts(checked: beginning).documents(place, atMost: CouchLimits.refusedDocuments)
+        if ids.isEmpty { host.refusedRequest(ReplicationError(refusal: error), collection.name, peer, remote) } else { tell(ids, error) }
     }
 
     /// Writes a document, and tells the listener if it is too large.
@@ -126,10 +137,11 @@ struct CouchCall: Sendable {
 
     /// The body as JSON text.
     ///
+    /// - Parameter refused: called with the beginning of a body that is too large.
     /// - Throws: ``HTTPError`` 415, 413, 400.
-    func json(_ limit: NamedLimit = CouchCall.jsonLimit) async throws -> [UInt8] {
+    func json(_ limit: NamedLimit = CouchCall.jsonLimit, refused: (_ beginning: [UInt8], HTTPError) -> Void = { _, _ in }) async throws -> [UInt8] {
         try request.checkJSONType()
-        return try await bytes(limit)
+        return try await bytes(limit, refused: refused)
     }
 
     /// Of what is read whole, and stored. Attachments are taken piece by piece, up to the store's own limit.
@@ -139,12 +151,13 @@ struct CouchCall: Sendable {
     /// For queries.
     static let findLimit = NamedLimit("couchdb_find_bytes", CouchLimits.findBytes)
 
+    /// - Parameter refused: called with the beginning of a body that is too large.
     /// - Throws: ``HTTPError`` 413, without reading anything if the declared length is too large; 400 for invalid gzip.
-    func bytes(_ limit: NamedLimit = CouchCall.jsonLimit) async throws -> [UInt8] {
+    func bytes(_ limit: NamedLimit = CouchCall.jsonLimit, refused: (_ beginning: [UInt8], HTTPError) -> Void = { _, _ in }) async throws -> [UInt8] {
         var body = request.body
         body.limit = limit
         let inflater = try inflater()
-        let bytes = try await body.bytes(unpacking: inflater)
+        let bytes = try await body.bytes(unpacking: inflater, refused: refused)
         try inflater?.requireEnd()
         return bytes
     }

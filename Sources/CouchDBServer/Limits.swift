@@ -17,6 +17,8 @@ enum CouchLimits {
     static let listBytes = 4 << 20
     /// `couchdb_documents`: documents in one `_bulk_docs` request; HTTP 413. The same as in CouchDB.
     static let documents = 10_000
+    /// `couchdb_refused_documents`: documents of a request that is too large of which the operator is told by name.
+    static let refusedDocuments = 1_000
     /// `couchdb_member_values`: JSON values in a document's `_attachments` and in its `_revisions`, which are parsed completely; HTTP 413.
     static let memberValues = 20_000
     /// `couchdb_login_bytes`: a request with name and password.

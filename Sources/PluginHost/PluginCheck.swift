@@ -16,24 +16,25 @@ package struct PluginCheck: Sendable {
     ///   - mayBeAbsent: a missing folder counts as empty, because nobody named one.
     ///   - versionsFolder: where an agent stores versions that were in force: those with passed tests are not tested again, as at the agent's
     ///     start; nil to test everything.
+    ///   - only: loads only this plugin, whatever else is in the folder; nil for all.
     ///   - seal: the signatures that files in the folder need; nil for none.
     package static func run(
-        folder: String, mayBeAbsent: Bool = false, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
+        folder: String, only: String? = nil, mayBeAbsent: Bool = false, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         proof: any PluginProof = NoPluginProof(), versionsFolder: String? = nil, supplied: [SuppliedPlugin] = [], seal: PluginSeal? = nil,
         environment: Environment
     ) async throws(PluginError) -> PluginCheck {
         try await environment.runPlugin(name: "plugin-check", stackBytes: limits.stackBytes) {
             PluginCheck(
-                folder: AbsolutePath.make(folder), mayBeAbsent, configurationFolder.map(AbsolutePath.make), limits, proof,
+                folder: AbsolutePath.make(folder), only, mayBeAbsent, configurationFolder.map(AbsolutePath.make), limits, proof,
                 VersionStore(folder: versionsFolder.map(AbsolutePath.make), limits: limits), supplied, seal, environment)
         }
     }
 
     private init(
-        folder: String, _ mayBeAbsent: Bool, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof,
+        folder: String, _ only: String?, _ mayBeAbsent: Bool, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof,
         _ store: VersionStore, _ supplied: [SuppliedPlugin], _ seal: PluginSeal?, _ environment: Environment
     ) {
-        let scan = FolderScan.read(folder, limits, seal: seal, supplied: supplied, mayBeAbsent: mayBeAbsent)
+        let scan = FolderScan.read(folder, limits, only: only, seal: seal, supplied: supplied, mayBeAbsent: mayBeAbsent)
         var problems = scan.problems + scan.refused.values
         if let failure = scan.failure { problems.append(PluginProblem(file: "", message: failure)) }
         var versions: [String: LoadedVersion] = [:]

@@ -1,5 +1,6 @@
 @testable import Agent
 import Logging
+import Synchronization
 import Testing
 
 /// Since when something needs attention.
@@ -21,5 +22,49 @@ import Testing
         #expect(Self.looked(times, [], at: 150).isEmpty)
         // An old sign says nothing about what starts again.
         #expect(Self.looked(times, ["plugin a"], at: 160) == [160])
+    }
+
+    @Test("every kind has a line in the log when it begins and one when it is over, and none in between")
+    func lines() {
+        let lines = Lines()
+        let (times, logger) = (AttentionTimes(), Logger(label: "test") { _ in lines })
+        for kind in AttentionKind.allCases {
+            for now: Int64 in [1, 2] {
+                var list = [Attention(kind, "subject", "it is \(now)", remedy: "mend it")]
+                times.complete(&list, now: now, logger: logger)
+            }
+            var none: [Attention] = []
+            times.complete(&none, now: 3, logger: logger)
+            let kindOf = "[kind: \(kind.rawValue)]"
+            #expect(lines.take() == ["warning needs attention: subject: it is 1; mend it \(kindOf)", "notice subject: \(kind.rawValue) is over \(kindOf)"])
+        }
+    }
+}
+
+/// Keeps what is logged.
+private struct Lines: LogHandler {
+    private final class Kept: Sendable {
+        let lines = Mutex<[String]>([])
+    }
+
+    private let kept = Kept()
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let shown = (event.metadata ?? [:]).map { "[\($0.key): \($0.value)]" }.joined()
+        kept.lines.withLock { $0.append("\(event.level) \(event.message) \(shown)") }
+    }
+
+    func take() -> [String] {
+        kept.lines.withLock { lines in
+            defer { lines = [] }
+            return lines
+        }
     }
 }

@@ -173,6 +173,7 @@ struct AdminDoorTests {
         }
         // What makes another action of it is told with it, and nothing else of a query.
         _ = try await agent.admin.request("POST", "/api/replicators/none/start?reset=true&token=query-0x3", body: [])
+        _ = try await Self.ask(agent, "DELETE", "/api/databases/main/documents/from-afar?rev=1-ab", "write-too")
         _ = try await agent.admin.request("POST", "/api/databases/main/backup?to=%2Fdev%2Fnull%2Fbackup", body: [])
         try agent.folder.write("plugins/users.lua", "return { authenticate_password = function(n, p) return false end }\n")
         try await eventually("the plugin is changed") { try await agent.command("audit", "--json").output.contains("plugin changed") }
@@ -198,6 +199,12 @@ struct AdminDoorTests {
         // (A line is for a minute; a busy machine may need some for them.)
         #expect((1..<25).contains(entries.count { $0["action"]?.asString?.hasPrefix("PUT ") == true }))
         #expect((1..<5).contains(entries.count { $0["target"] == "listener edge" }))
+        let removal = try #require(entries.first { $0["document"]?.asString == "from-afar" })
+        #expect(removal["action"] == "DELETE /api/databases/main/documents" && removal["from"] == "127.0.0.1" && removal["who"]?.asString?.isEmpty == false, "\(removal.text)")
+        // Which document it was, and from where; a table shows it, too.
+        let put = try #require(entries.first { $0["document"]?.asString == "secret-document" })
+        #expect(put["who"] == "the agent's user" && put["from"] == "admin.sock" && put["target"] == "main" && put["action"] == "PUT /api/databases/main/documents", "\(put.text)")
+        #expect(try await agent.command("audit").output.contains("main secret-document"))
         for secret in ["guess-0x1", "body-0x2", "query-0x3", "only-look", "all-of-it"] { #expect(!outcome.output.contains(secret)) }
         #expect(try await agent.command("audit", "--limit", "1").lines.count == 2)
         let answer = try await Self.ask(agent, "GET", "/api/audit?limit=2", "start-and-stop")

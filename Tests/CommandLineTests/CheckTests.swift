@@ -187,6 +187,58 @@ import Testing
         #expect(lines.last?.contains("nightjar.yaml:8:11: log.file.path: \(folder.path("logs")) is a folder, and the log needs a file") == true, "\(lines)")
     }
 
+    @Test("a log file that is a folder is refused by run in the words of check; what the log cannot use otherwise is a warning of check")
+    func logPlaces() async throws {
+        let folder = try TemporaryFolder()
+        folder.makeFolder("logs")
+        func outcome(of command: String, _ path: String) async throws -> Subprocess.Outcome {
+            try folder.write("nightjar.yaml", Self.good + "\nlog:\n  file:\n    path: \(path)\n")
+            return try await NightjarExecutable.run(command, "--config", folder.path("nightjar.yaml"), folder: folder.path)
+        }
+        for path in ["logs", "logs/", "later/"] {
+            let (check, run) = (try await outcome(of: "check", path), try await outcome(of: "run", path))
+            let line = try #require(check.errors.split(separator: "\n").first { $0.contains("log.file.path: ") })
+            #expect(check.status == 78 && line.contains("nightjar.yaml:8:11: ") && line.contains("/nightjar.log"), "\(check)")
+            #expect(run.status == 78 && run.errors.contains(line), "\(run)")
+        }
+        let device = try await outcome(of: "check", "/dev/null")
+        #expect(device.status == 0 && device.errors.contains("log.file: /dev/null is a device, not a regular file, so that the log goes to standard error"), "\(device)")
+    }
+
+    @Test("a listener's socket for which there is no folder is told by check, as run refuses it")
+    func socketPlaces() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("file", "x\n")
+        func outcome(of command: String, _ path: String) async throws -> Subprocess.Outcome {
+            try folder.write("nightjar.yaml", "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: door\n    databases: [ main ]\n    endpoint: \"unix:\(path)\"\n")
+            return try await NightjarExecutable.run(command, "--config", folder.path("nightjar.yaml"), folder: folder.path)
+        }
+        for (path, status, words) in [
+            (folder.path("none/door"), 0, "warning: "), (folder.path("file/door"), 78, "not a folder"), ("/tmp/" + String(repeating: "d", count: 120), 78, "allows 107"),
+        ] as [(String, Int32, String)] {
+            let (check, run) = (try await outcome(of: "check", path), try await outcome(of: "run", path))
+            #expect(check.status == status && check.errors.contains(words) && check.errors.contains("nightjar.yaml:6:15: listener \"door\" endpoint: "), "\(check)")
+            #expect(run.status != 0, "\(run)")
+        }
+    }
+
+    @Test("what in the data folder keeps run from starting is told by check, with its place")
+    func dataObstacles() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("nightjar.yaml", Self.good)
+        folder.makeFolder("data")
+        folder.makeFolder("data/agent.lock")
+        try folder.write("data/main.nightjar", "a file\n")
+        let check = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"), folder: folder.path)
+        #expect(check.status == 78, "\(check)")
+        #expect(check.errors.contains("nightjar.yaml:1:7: data: \(folder.path("data"))/agent.lock is a folder"), "\(check)")
+        #expect(check.errors.contains("database main: \(folder.path("data"))/main.nightjar is a file, and the database needs a folder there"), "\(check)")
+        #expect(try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"), folder: folder.path).status != 0)
+        let long = "/" + String(repeating: "d", count: 110)
+        let far = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"), "--data", folder.path("x") + long)
+        #expect(far.status == 78 && far.errors.contains("the path of the admin socket, ") && far.errors.contains("use a shorter data folder"), "\(far)")
+    }
+
     @Test("a data folder that nobody can make is a mistake with its place, and one that this user cannot make a warning; run says the path once, and what to do")
     func impossibleData() async throws {
         let folder = try TemporaryFolder()
@@ -218,6 +270,10 @@ import Testing
         #expect(check.errors.contains("warning: nightjar.yaml:1:7: data: \(folder.path("closed/data")) cannot be made by this user: "), "\(check)")
         let run = try await nightjar("run")
         #expect(run.status != 0 && run.errors.contains("Permission denied; make it for the agent's user"), "\(run)")
+        // Whoever asks gets the same advice.
+        let advice = "make it for the agent's user (as root: install -d -m 700 -o USER \(folder.path("closed/data"))), or correct data or --data"
+        let doctor = try await nightjar("doctor")
+        #expect(doctor.status == 1 && doctor.output.contains("mend: \(advice)") && check.errors.contains(advice) && run.errors.contains(advice), "\(doctor)")
     }
 
     @Test func aFileThatIsNotThereIsStatus78() async throws {

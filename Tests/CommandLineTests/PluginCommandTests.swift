@@ -33,6 +33,25 @@ import Testing
         #expect(nowhere.errors.contains("--plugins"), "\(nowhere)")
     }
 
+    @Test("one plugin is checked by its name, or by its file anywhere, whatever else is in its folder")
+    func checkOfOne() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("p/good.lua", "return { push_filter = function() return true end }")
+        try folder.write("p/bad.lua", "return {\n  push_filter = 5,\n}")
+        try folder.write("p/whole/init.lua", "return { push_filter = function() return require('part') end }")
+        try folder.write("p/whole/part.lua", "return true")
+        for file in ["p/good.lua", "./p/good.lua", folder.path("p/good.lua"), "p/whole/init.lua", "p/whole"] {
+            let outcome = try await NightjarExecutable.run("plugin", "check", file, folder: folder.path)
+            #expect(outcome.status == 0 && outcome.lines.count == 2, "\(file): \(outcome)")
+        }
+        let beside = try await NightjarExecutable.run("plugin", "check", "good.lua", folder: folder.path("p"))
+        #expect(beside.status == 0 && beside.output.contains("good"), "\(beside)")
+        let both = try await NightjarExecutable.run("plugin", "check", "good", "bad", "--plugins", folder.path("p"), "--json")
+        #expect(try both.status == 1 && both.json["plugins"]?.asArray?.count == 1 && both.json["problems"]?.asArray?.count == 1, "\(both)")
+        let none = try await NightjarExecutable.run("plugin", "check", "p/none.lua", folder: folder.path)
+        #expect(none.status == 1 && none.errors.contains("there is no plugin none in p: expected none.lua or none/init.lua there"), "\(none)")
+    }
+
     @Test func aMisspeltVariableFailsTheCheckBeforeADocumentMeetsIt() async throws {
         let folder = try TemporaryFolder()
         try folder.write("p/rare.lua", "return { push_filter = function(doc)\n  if doc.rare then return docc.type == 'x' end\n  return true\nend }")

@@ -113,6 +113,44 @@ import Testing
         #expect(full.status == 1 && full.errors.contains("parameter file"), "\(full)")
     }
 
+    @Test("channels and roles are given, listed and replaced, kept with another password, and what is wrong with them is named with line and column")
+    func channels() async throws {
+        #expect(try await user("add", "ada", "--channel", "plant-7", "--channel", "alarms", "--role", "engineer", password: "secret-1").status == 0)
+        #expect(try lines()[0].hasSuffix(":channels=plant-7,alarms:roles=engineer"))
+        #expect(try await user("passwd", "ada", password: "secret-2").status == 0)
+        #expect(try lines()[0].hasSuffix(":channels=plant-7,alarms:roles=engineer") && lets("secret-2", lines()[0]))
+        let json = try #require(try await user("list", "--json").json.asArray?.first)
+        #expect(json["channels"]?.asArray == ["plant-7", "alarms"] && json["roles"]?.asArray == ["engineer"] && json["read_only"] == false, "\(json.text)")
+        #expect(try await user("list").output.contains("plant-7, alarms"))
+        #expect(try await user("permit", "ada", "--read-only", "--channel", "*").status == 0)
+        #expect(try lines()[0].hasSuffix(":read_only:channels=*") && lets("secret-2", lines()[0]))
+        #expect(try await user("permit", "ada").status == 0)
+        #expect(try lines()[0].split(separator: ":").count == 2)
+        #expect(try await user("permit", "bob").status == 1)
+        let wrong = try await user("permit", "ada", "--channel", "two words")
+        #expect(wrong.status == 64 && wrong.errors.contains("is no name of a channel"), "\(wrong)")
+        let hash = String(try lines()[0].dropFirst(4))
+        try folder.write("users.txt", "# people\nada:\(hash):channels=a,b c\n")
+        let list = try await user("list", "--json").json.asArray?.first
+        #expect(list?["line"]?.asInt64 == 2 && list?["problem"]?.asString?.hasPrefix("column \(hash.utf8.count + 17): \"b c\" is no name of a channel; expected letters") == true, "\(list?.text ?? "")")
+    }
+
+    @Test("check tells of users without channels where the sync function grants none, and not where somebody has one")
+    func withoutChannels() async throws {
+        #expect(try await user("add", "ada", password: "secret-1").status == 0)
+        try folder.write("nightjar.yaml", Self.configuration(Self.listener("edge", "users.txt") + ", sync: route"))
+        try folder.write("plugins/route.lua", "return { sync = function(doc) require_access(doc.team) channel(doc.team) end }")
+        func check() async throws -> String { try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml")).errors }
+        let told = try await check()
+        #expect(told.contains("warning: listener \"edge\": sync function route puts documents into channels, and no user of \(folder.path("users.txt")) has one"), "\(told)")
+        #expect(told.contains("nightjar user permit USER --channel CHANNEL"), "\(told)")
+        #expect(try await user("permit", "ada", "--channel", "red").status == 0)
+        #expect(try await !check().contains("puts documents into channels"))
+        #expect(try await user("permit", "ada").status == 0)
+        try folder.write("plugins/route.lua", "return { sync = function(doc) access(doc.owner, doc.team) channel(doc.team) end }")
+        #expect(try await !check().contains("puts documents into channels"))
+    }
+
     @Test("several commands at once lose nobody, and a link stays a link")
     func together() async throws {
         try folder.write("elsewhere/people", "")

@@ -19,4 +19,22 @@ import Testing
             }
         }
     }
+
+    @Test("what came of a request that is too large names its documents, but not by the beginning of an id", arguments: [
+        (#"{"new_edits":false,"docs":[{"_id":"small","n":1},{"_id":"film","pad":"xxxxxx"#, ["small", "film"]),
+        (#"{"docs":[{"_id":"small"},{"_id":"fil"#, ["small"]), (#"{"docs":[{"_id":"small"},{"_id":"film""#, ["small"]), (#"{"docs":[{"pad":"xxx"#, []),
+        (#"{"docs":[{"pad":{"_id":"inner"},"_id":"late"},{"_id":"_design/d"},3,{"#, ["late"]), (#"{"do"#, []), ("", []), ("[", []),
+    ])
+    func beginnings(_ text: String, _ ids: [String]) {
+        #expect(JSONParts(checked: Array(text.utf8)).documents(.batch, atMost: 10).map(\.text) == ids)
+    }
+
+    @Test("of a request with many documents no more are named than the limit")
+    func bounded() {
+        let text = "{\"docs\":[" + (0..<50).map { "{\"_id\":\"d\($0)\"}," }.joined()
+        #expect(JSONParts(checked: Array(text.utf8)).documents(.batch, atMost: 10).count == 10)
+        let parts = JSONParts(checked: Array("[1,2,3]".utf8))
+        #expect(parts.elements(of: parts.root, atMost: 2) == nil && parts.elements(of: parts.root, atMost: 3)?.count == 3)
+        #expect(JSONParts(checked: Array("{\"_id\":\"film\",\"pad\":\"x".utf8)).documents(.document, atMost: 1).map(\.text) == ["film"])
+    }
 }

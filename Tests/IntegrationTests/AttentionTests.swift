@@ -1,4 +1,5 @@
 import Documents
+import Glibc
 import TestSupport
 import Testing
 
@@ -144,6 +145,30 @@ struct SteeringTests {
         #expect(try await again.stop().status == 0)
         let third = try await AgentProcess.start(configuration, in: folder)
         try await third.isSettled()
+    }
+
+    @Test("a reset of a replicator that is connected outlives the end of the agent at once after the answer", arguments: ["TERM", "KILL"])
+    func resetAndEnd(_ signal: String) async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        for n in 0..<5 { try await hub.save("kept-\(n)", "{}") }
+        let folder = try TemporaryFolder()
+        let configuration = Configuration.edge(to: try hub.port("edge"))
+        var edge = try await AgentProcess.start(configuration, in: folder)
+        for _ in 0..<3 {
+            try await eventually("all are here") { [edge] in try await edge.has("kept-3") }
+            try await edge.isSettled()
+            // Only a reset brings it back.
+            #expect(try await edge.command("doc", "purge", "main", "kept-3").status == 0)
+            #expect(try await edge.command("replicator", "hub", "start", "--reset").status == 0)
+            if signal == "KILL" {
+                edge.process.send(SIGKILL)
+                #expect(try await edge.process.wait().signal == SIGKILL)
+            } else {
+                #expect(try await edge.stop().status == 0)
+            }
+            edge = try await AgentProcess.start(configuration, in: folder)
+        }
+        try await eventually("it is back") { [edge] in try await edge.has("kept-3") }
     }
 
     @Test("orphaned lists what the remote took away and a filter here kept")

@@ -46,6 +46,10 @@ struct ChannelTests {
             in: folder)
     }
 
+    private static func channelAttention(_ hub: AgentProcess) async throws -> JSONValue? {
+        try await hub.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "users_without_channels" }
+    }
+
     private func holds(_ agent: AgentProcess, _ ids: String...) async throws {
         try await eventually("the device holds \(ids)") {
             let held = try await Set(agent.revisions().keys)
@@ -84,6 +88,27 @@ struct ChannelTests {
         let told = hub.process.errors.split(separator: "\n").filter { $0.contains("has no channel") }
         #expect(told.count == 1, "\(told)")
         withExtendedLifetime(devices) {}
+    }
+
+    @Test("users of a password file have the channels of their lines; where nobody has any, health says so until somebody has")
+    func passwordFile() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/route.lua", "return { sync = function(doc) channel(doc.team) end }")
+        try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")
+        let hash = try await NightjarExecutable.run("password", input: .text("secret\n")).output.split(separator: "\n").last.map(String.init) ?? ""
+        try folder.write("users.txt", "anna:\(hash)\n")
+        let hub = try await AgentProcess.start(
+            Configuration.hub(listener: "authenticator: { plugin: password-file, params: { file: users.txt } }\n    sync: route", plugins: true), in: folder)
+        let entry = try #require(try await Self.channelAttention(hub))
+        #expect(entry["gravity"] == "attention" && entry["text"]?.asString?.contains("users.txt has none: it pulls public documents") == true, "\(entry.text)")
+        #expect(entry["remedy"]?.asString?.contains("nightjar user permit USER --channel CHANNEL") == true, "\(entry.text)")
+        _ = try await hub.save("red-1", "{\"team\":\"red\"}")
+        _ = try await hub.save("blue-1", "{\"team\":\"blue\"}")
+        try folder.write("users.txt", "anna:\(hash):channels=red\n")
+        let anna = try await device("anna", hub)
+        try await holds(anna, "red-1")
+        try await eventually("nothing is told any more") { try await Self.channelAttention(hub) == nil }
+        #expect(try await hub.admin.get("/api/listeners/edge/peers").json.asArray?.first?["channels"]?.asArray == ["red"])
     }
 
     @Test("each user gets what is in its channels, what a document grants, and loses it with the document, by ids and by versions", arguments: [

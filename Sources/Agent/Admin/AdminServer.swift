@@ -32,6 +32,15 @@ package struct AdminServer: Sendable {
     /// The longest path that the system accepts for a socket.
     package static let maximumSocketPath = 107
 
+    /// Why there can be no socket in this data folder, without which the agent does not start; nil if there can.
+    package static func obstacle(toSocketIn data: String) -> (cause: String, mend: String)? {
+        let path = socketPath(data: data)
+        guard path.utf8.count > maximumSocketPath else { return nil }
+        return (
+            "the path of the admin socket, \(path), has \(path.utf8.count) bytes; the system allows \(maximumSocketPath)", "use a shorter data folder"
+        )
+    }
+
     /// How many services there are.
     var sideCount: Int { agent.settings.admin == nil ? 1 : 2 }
 
@@ -41,12 +50,7 @@ package struct AdminServer: Sendable {
     func services(onReady: @escaping @Sendable (String) async -> Void) throws -> [any Service] {
         let settings = agent.settings
         let path = socket.path
-        guard path.utf8.count <= Self.maximumSocketPath else {
-            throw AgentError(
-                .configuration,
-                "the path of the admin socket, \(path), has \(path.utf8.count) bytes; "
-                    + "the system allows \(Self.maximumSocketPath): use a shorter data folder")
-        }
+        if let obstacle = Self.obstacle(toSocketIn: settings.data.value) { throw AgentError(.configuration, "\(obstacle.cause): \(obstacle.mend)") }
         // Left behind by a process that was killed; the lock on the data folder rules out a second agent.
         unlink(path)
         let sockets = agent.descriptors.adminSockets

@@ -165,6 +165,8 @@ extension Agent {
                     JSONOutput.object([
                         "used_by": .string($0.usedBy), "failures": JSONOutput.number($0.failures), "seconds": JSONOutput.number($0.seconds),
                         "error": .string($0.error),
+                        // The only peer for which it is not called; null if it is not called for anybody.
+                        "peer": JSONOutput.text($0.peer),
                     ])
                 }),
             "login_failures": .array(plugin.loginFailures.map { .string($0) }),

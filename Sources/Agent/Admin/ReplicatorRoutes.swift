@@ -82,6 +82,8 @@ struct ReplicatorRoutes: Sendable {
     @Sendable private func start(_ request: HTTPRequest) async throws -> HTTPResponse {
         let replicator = try replicator(request)
         let resets = try request.flag(.reset)
+        // Recorded before the answer: the agent may be stopped before the replicator comes to it.
+        if resets { replicator.oweReset() }
         try agent.remember(replicator, isStopped: false)
         agent.note(nil, of: replicator)
         // For the answer only: an unreadable database is no reason not to start.

@@ -222,6 +222,7 @@ extension Agent {
             "pulled": JSONOutput.number(status.counts.pulled),
             // Documents that a local filter rejected.
             "rejected": JSONOutput.number(status.counts.rejected),
+            // Attempts that failed: a document that fails again counts again.
             "failed": JSONOutput.number(status.counts.failed),
             // Documents that were purged here because the peer withdrew access to them.
             "access_removed": JSONOutput.number(status.counts.accessRemoved),
@@ -242,6 +243,10 @@ extension Agent {
             "too_large": JSONOutput.number(tooLarge.count),
             // There are more, whose ids are not recorded; they are requested again as well.
             "too_large_is_capped": .bool(tooLarge.isCapped),
+            // The least limits.memory, in bytes, for all of them for which it is known.
+            "too_large_needs": tooLarge.neededMemory.map { JSONOutput.number($0) } ?? .null,
+            // Documents that were too large for earlier limits, and are requested again with these.
+            "asked_again": JSONOutput.number(tooLarge.awaited),
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),
             "last_success_at": JSONOutput.text(status.lastSuccess.map { Timestamp.format($0) }),

@@ -39,6 +39,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case breakerOpenForPeer = "breaker_open_for_peer"
     case authenticatorFailing = "authenticator_failing"
     case nobodyCanLogIn = "nobody_can_log_in"
+    case usersWithoutChannels = "users_without_channels"
     case pluginUnavailable = "plugin_unavailable"
     case pluginFileGone = "plugin_file_gone"
     case pluginRefused = "plugin_refused"
@@ -65,18 +66,9 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .configurationRefused, .nextStartFails, .certificateExpired, .nobodyCanLogIn:
             .unhealthy
         // Anything that a peer or a stranger can cause alone belongs here: otherwise they could make the agent report itself unhealthy.
-        case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
+        case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing, .usersWithoutChannels,
             .pluginRefused, .certificateEnding, .tlsFilesRefused, .breakerOpenForPeer, .replicatorKeptStopped, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
             .attention
-        }
-    }
-
-    /// The log reports when it begins and when it is over: nothing else there does, or only document by document.
-    var isLogged: Bool {
-        switch self {
-        case .diskNearlyFull, .channelsOutdated, .documentsHeld, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted, .peerUnanswered,
-            .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails, .nobodyCanLogIn, .answersUnread: true
-        default: false
         }
     }
 }
@@ -109,6 +101,6 @@ struct Attention: Sendable {
     /// For the log and for `reasons`.
     var sentence: String { "\(subject): \(what)" }
 
-    /// Without the subject.
-    var what: String { "\(text); \(remedy)" }
+    /// Without the subject. What the text itself says to do is not said twice.
+    var what: String { text.hasSuffix(remedy) ? text : "\(text); \(remedy)" }
 }

@@ -21,7 +21,7 @@ extension Agent {
         list += clockAttention() + diskAttention()
         for database in databases { list += await attention(of: database) }
         for replicator in replicators { list += await attention(of: replicator) }
-        for listener in listeners { list += attention(of: listener) }
+        for listener in listeners { list += attention(of: listener) + (await channelAttention(of: listener)) }
         list += pluginAttention()
         list += fleetAttention()
         if let failing = logs.fileFailure {

@@ -57,8 +57,9 @@ final class AttentionTimes: Sendable {
             for entry in over.values { changes.send(AttentionChange(entry: entry, isOver: true, time: now)) }
             return Array(over.keys)
         }
-        for entry in news where entry.kind.isLogged { logger.warning("needs attention: \(entry.sentence)", metadata: ["kind": "\(entry.kind.rawValue)"]) }
-        for key in over where key.kind.isLogged { logger.notice("\(key.subject): \(key.kind.rawValue) is over") }
+        // Of each kind, whatever else the log says of it: who reads only the log finds a beginning and an end. Lines of one kind are folded together.
+        for entry in news { logger.warning("needs attention: \(entry.sentence)", metadata: ["kind": "\(entry.kind.rawValue)"]) }
+        for key in over { logger.notice("\(key.subject): \(key.kind.rawValue) is over", metadata: ["kind": "\(key.kind.rawValue)"]) }
     }
 
     /// Entries that come or go from now on.

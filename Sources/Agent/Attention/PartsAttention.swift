@@ -1,7 +1,7 @@
 import Documents
 import DocumentStore
 import Encodings
-import Glibc
+import Environment
 import Interfaces
 import PluginHost
 import Replication
@@ -154,7 +154,7 @@ extension Agent {
 
     /// What to set, rounded up to what people write.
     static func largerMemory(_ needed: Int?) -> String {
-        needed.map { "set limits: { memory: \(($0 + (1 << 20) - 1) >> 20)MiB } here, or more," } ?? "set a larger limits: { memory } here"
+        needed.map { "set limits: { memory: \(MemoryBudget.settingText($0)) } here, or more," } ?? "set a larger limits: { memory } here"
     }
 
     /// Stopped by an error, making no progress, or without a connection for a long time.
@@ -220,22 +220,6 @@ extension Agent {
         ]
     }
 
-    /// How to let a listener have its port.
-    private static func listenerRemedy(_ error: ReplicationError) -> String {
-        guard error.domain == .network else { return "fix what is named" }
-        switch ReplicationError.NetworkCode(rawValue: error.code) {
-        case .addressNotAvailable:
-            // The error has one code for both cases. The message says whether another process has the port.
-            return error.message.contains(String(cString: strerror(EADDRINUSE)))
-                ? "free the port, or name another one in the configuration and nightjar reload" : "bring the interface up, or give it an address"
-        case .unknownInterface: return "plug the interface in, or correct the listener's interface"
-        case .dnsFailure: return "the listener's interface is a host name, which this machine has to be able to resolve: check its name server, or give the address"
-        case .notPermitted: return error.remedy ?? "fix what is named"
-        case .networkDown: return "bring the interface up"
-        default: return "fix what is named"
-        }
-    }
-
     /// Peers that a limit keeps out, and which limit.
     private static func refusedConnections(of listener: PeerListener, _ subject: String) -> [Attention] {
         let found = listener.refusedConnections.current(now: listener.time.wallSeconds())
@@ -282,7 +266,7 @@ extension Agent {
     /// Otherwise nobody here would notice: the peers give these documents up.
     private static func tooLargePushes(of listener: PeerListener, _ subject: String, now: Int64) -> [Attention] {
         let found = listener.refusals.tooLarge(now: now)
-        guard let (key, first) = found.first else { return [] }
+        guard let (key, first) = found.first else { return tooLargeRequests(of: listener, subject, now: now) }
         let count = found.count >= TooLargePushes.limit ? "\(found.count) or more documents" : Plural.count(found.count, "document")
         return [
             Attention(
@@ -291,7 +275,17 @@ extension Agent {
                 remedy: "raise the limit that is named, if it is a setting, and nightjar reload (restart the agent if it is limits.memory), or have the documents made "
                     + "smaller; a Nightjar pushes them again by itself within an hour (at once with nightjar replicator NAME retry-refused there), other peers once they "
                     + "change")
-        ]
+        ] + tooLargeRequests(of: listener, subject, now: now)
+    }
+
+    private static func tooLargeRequests(of listener: PeerListener, _ subject: String, now: Int64) -> [Attention] {
+        listener.refusals.tooLargeRequests(now: now).map { key, refusals in
+            Attention(
+                .documentsNotTaken, "\(subject), requests for \(key.database) \(key.collection)", since: refusals.since,
+                "\(Plural.count(refusals.count, "request")) with documents refused as too large, most recently from \(refusals.peer) at \(Timestamp.format(refusals.last)): "
+                    + "\(refusals.error); which documents \(refusals.count == 1 ? "it" : "they") had is not known",
+                remedy: "raise the limit that is named, if it is a setting (limits.memory: restart the agent), or have the client send less at once")
+        }
     }
 
     /// Documents that peers could not store, and those that this side could not send them.
@@ -341,7 +335,7 @@ extension Agent {
             list.append(
                 Attention(
                     .listenerWaiting, subject, since: since, error.message,
-                    remedy: "\(Self.listenerRemedy(error)); it retries by itself, or at once with nightjar listener \(listener.settings.name.value) start"))
+                    remedy: "\(ListenerRemedy.text(error)); it retries by itself, or at once with nightjar listener \(listener.settings.name.value) start"))
         }
         let held = listener.heldDocuments
         if let first = held.first {

@@ -1,22 +1,41 @@
 import AgentConfiguration
 import Encodings
+import Interfaces
 import PluginHost
 import Synchronization
 
 /// Examines the users files of listeners: each is read when it has changed.
 final class UsersExamination: Sendable {
-    private let known = Mutex<[String: (digest: [UInt8], finding: String?)]>([:])
+    /// `users_examined`: how many users a file may have for the agent to look for channels that documents grant to each.
+    private static let limit = 200
 
-    /// Why nobody can log in; nil if somebody can.
-    func finding(_ text: (bytes: [UInt8], path: String, digest: [UInt8]), of listener: String) -> String? {
-        if let found = known.withLock({ $0[listener] }), found.digest == text.digest { return found.finding }
-        let finding = Self.finding(text.bytes, text.path)
-        known.withLock { $0[listener] = (text.digest, finding) }
-        return finding
+    private struct Known: Sendable {
+        var digest: [UInt8]
+        /// Why nobody can log in; nil if somebody can.
+        var finding: String?
+        /// All users, if the file gives none of them a channel; empty otherwise, and if there are many.
+        var withoutChannels: [Principal]
     }
 
-    private static func finding(_ bytes: [UInt8], _ path: String) -> String? {
-        let users = UserLines(bytes).users
+    private let known = Mutex<[String: Known]>([:])
+
+    /// Why nobody can log in; nil if somebody can.
+    func finding(_ text: (bytes: [UInt8], path: String, digest: [UInt8]), of listener: String) -> String? { examined(text, listener).finding }
+
+    /// The users, if the file gives no channel to any of them; empty otherwise.
+    func withoutChannels(_ text: (bytes: [UInt8], path: String, digest: [UInt8]), of listener: String) -> [Principal] { examined(text, listener).withoutChannels }
+
+    private func examined(_ text: (bytes: [UInt8], path: String, digest: [UInt8]), _ listener: String) -> Known {
+        if let found = known.withLock({ $0[listener] }), found.digest == text.digest { return found }
+        let users = UserLines(text.bytes).users
+        let (finding, valid) = (Self.finding(users, text.path), users.filter { $0.problem == nil })
+        let isWithout = valid.count <= Self.limit && valid.allSatisfy { $0.options.channels.isEmpty }
+        let found = Known(digest: text.digest, finding: finding, withoutChannels: isWithout ? valid.map { Principal(name: $0.name, roles: $0.options.roles) } : [])
+        known.withLock { $0[listener] = found }
+        return found
+    }
+
+    private static func finding(_ users: [UserLines.User], _ path: String) -> String? {
         guard let first = users.first else { return "\(path) has no user, so that nobody can log in" }
         guard users.allSatisfy({ $0.problem != nil }) else { return nil }
         return "no line of \(path) lets anybody in: line \(first.line): \(first.problem ?? "")"
@@ -55,6 +74,28 @@ extension Agent {
         return list
     }
 
+    /// Reports a listener with a sync function whose users have no channels: they get nothing, or public documents only, and nothing fails.
+    nonisolated func channelAttention(of listener: PeerListener) async -> [Attention] {
+        let name = listener.settings.name.value
+        guard let sync = listener.settings.sync, let text = usersFile(of: listener.settings) else { return [] }
+        let found = users.withoutChannels(text, of: name)
+        guard !found.isEmpty else { return [] }
+        for principal in found {
+            for wanted in listener.settings.databases {
+                guard let open = database(wanted.value) else { continue }
+                // Documents may grant channels to users and to their roles.
+                guard let channels = try? await listener.channels(of: principal, in: open), channels.names.isEmpty else { return [] }
+            }
+        }
+        return [
+            Attention(
+                .usersWithoutChannels, "listener \(name)",
+                "sync function \(sync.plugin.value) puts documents into channels, and \(found.count == 1 ? "the only user" : "none of the \(Plural.count(found.count, "user"))") "
+                    + "of \(text.path) has \(found.count == 1 ? "none" : "one"): \(found.count == 1 ? "it pulls" : "they pull") public documents (channel \"!\") and nothing else",
+                remedy: PeerListener.channelsRemedy)
+        ]
+    }
+
     /// Reports a listener whose authenticator lets nobody in, which otherwise only the rejected peers would notice.
     nonisolated func usersAttention(of listener: PeerListener) -> [Attention] {
         let name = listener.settings.name.value
@@ -62,7 +103,7 @@ extension Agent {
         return [
             Attention(
                 .nobodyCanLogIn, "listener \(name)", finding,
-                remedy: "nightjar user add NAME adds a user; if there were some before, restore the file: it is read again by itself")
+                remedy: "nightjar user add NAME --listener \(name) adds a user; if there were some before, restore the file: it is read again by itself")
         ]
     }
 }

@@ -17,8 +17,11 @@ struct AdminAuditing: Sendable {
     func note(_ request: HTTPRequest, by who: String, from: String, _ respond: () async throws -> HTTPResponse) async throws -> HTTPResponse {
         if ["GET", "HEAD"].contains(request.method) { return try await respond() }
         func note(_ outcome: String) {
-            let (action, isDocument) = Self.action(request)
-            log.note(.init(who: who, from: isDocument ? "" : from, action: action, outcome: outcome), isFolded: isDocument)
+            let (action, target) = Self.action(request)
+            // Without the port, which differs for each connection: requests for documents are folded.
+            log.note(
+                .init(who: who, from: target == nil ? from : Self.host(from), action: action, target: target?.database ?? "", outcome: outcome), isFolded: target != nil,
+                document: target?.id)
         }
         do {
             let response = try await respond()
@@ -44,12 +47,22 @@ struct AdminAuditing: Sendable {
             .init(who: who, from: Self.host(request.connection.remoteAddress), action: action, target: "admin port", outcome: "\(error.status)"), isFolded: true)
     }
 
-    /// Document requests come by the thousand: they are recorded per database, once a minute.
-    private static func action(_ request: HTTPRequest) -> (text: String, isDocument: Bool) {
+    /// What a request was about that is for one document, or for one blob.
+    private struct Target {
+        /// As the path names it, with the collection if that is not the default one.
+        var database: String
+        var id: String?
+    }
+
+    /// Document requests come by the thousand: of those for one database and with one outcome, a few a minute are recorded, and the others counted.
+    private static func action(_ request: HTTPRequest) -> (text: String, target: Target?) {
         let parts = (try? RequestTarget.components(request.path))?.filter { !$0.isEmpty } ?? request.path.split(separator: "/").map(String.init)
         let isDocument = parts.count > 3 && parts[1] == "databases" && ["documents", "blobs"].contains(parts[3])
-        if isDocument { return ("\(request.method) /\(parts.prefix(4).joined(separator: "/"))", true) }
-        return ("\(request.method) /\(parts.joined(separator: "/"))\(query(request))", false)
+        if isDocument {
+            let target = Target(database: parts[2], id: parts.count > 4 ? parts.dropFirst(4).joined(separator: "/") : nil)
+            return ("\(request.method) /\(parts.prefix(4).joined(separator: "/"))", target)
+        }
+        return ("\(request.method) /\(parts.joined(separator: "/"))\(query(request))", nil)
     }
 
     private static func query(_ request: HTTPRequest) -> String {

@@ -15,6 +15,10 @@ package final class AuditLog: Sendable {
     private static let foldingSeconds: Int64 = 60
     /// `audit_causes`: how many different entries are remembered for folding.
     private static let maximumCauses = 1_000
+    /// `audit_documents`: how many requests for documents get a line of their own, with the document's id, before further ones of the same kind are folded.
+    private static let maximumDocuments = 10
+    /// `audit_id_bytes`: limit for the id of a document, or the digest of a blob.
+    private static let maximumIDBytes = 128
     /// `audit_text_bytes`: limit for a name or path chosen by a stranger.
     private static let maximumTextBytes = 300
 
@@ -36,7 +40,7 @@ package final class AuditLog: Sendable {
         var descriptor: Int32 = -1
         var bytes = 0
         var isFailing = false
-        var folded: [Entry: (at: Int64, count: Int)] = [:]
+        var folded: [Entry: (at: Int64, count: Int, documents: Int)] = [:]
     }
 
     private let path: String
@@ -59,21 +63,27 @@ package final class AuditLog: Sendable {
 
     /// Records an entry.
     ///
-    /// - Parameter isFolded: repetitions within a minute are only counted; the next line says how many there were.
-    func note(_ entry: Entry, isFolded: Bool = false) {
+    /// - Parameters:
+    ///   - isFolded: repetitions within a minute are only counted; the next line says how many there were.
+    ///   - document: the document or blob that it was done to. Of a folded entry, the first few within a minute get a line each.
+    func note(_ entry: Entry, isFolded: Bool = false, document: String? = nil) {
         let now = time.wallSeconds()
         let failure = state.withLock { state -> String? in
             var repeated = 0
             if isFolded {
                 if let known = state.folded[entry], now - known.at < Self.foldingSeconds, now >= known.at {
-                    state.folded[entry]?.count += 1
-                    return nil
+                    guard document != nil, known.documents < Self.maximumDocuments else {
+                        state.folded[entry]?.count += 1
+                        return nil
+                    }
+                    state.folded[entry]?.documents += 1
+                } else {
+                    repeated = state.folded[entry]?.count ?? 0
+                    if state.folded.count >= Self.maximumCauses { state.folded.removeAll() }
+                    state.folded[entry] = (now, 0, 1)
                 }
-                repeated = state.folded[entry]?.count ?? 0
-                if state.folded.count >= Self.maximumCauses { state.folded.removeAll() }
-                state.folded[entry] = (now, 0)
             }
-            let failure = write(Self.line(entry, repeated, now), &state)
+            let failure = write(Self.line(entry, document, repeated, now), &state)
             defer { state.isFailing = failure != nil }
             return state.isFailing ? nil : failure
         }
@@ -81,14 +91,15 @@ package final class AuditLog: Sendable {
         if let failure { logger.error("the audit log cannot be written: \(path): \(failure)") }
     }
 
-    private static func line(_ entry: Entry, _ repeated: Int, _ now: Int64) -> [UInt8] {
-        func text(_ text: String) -> JSONValue {
-            .string(text.utf8.count <= maximumTextBytes ? text : String(decoding: text.utf8.prefix(maximumTextBytes), as: UTF8.self) + "…")
+    private static func line(_ entry: Entry, _ document: String?, _ repeated: Int, _ now: Int64) -> [UInt8] {
+        func text(_ text: String, _ limit: Int = Self.maximumTextBytes) -> JSONValue {
+            .string(text.utf8.count <= limit ? text : String(decoding: text.utf8.prefix(limit), as: UTF8.self) + "…")
         }
         var fields: [JSONObject.Member] = [
             .init(key: "time", value: .string(Timestamp.format(now))), .init(key: "who", value: text(entry.who)), .init(key: "from", value: text(entry.from)),
             .init(key: "action", value: text(entry.action)), .init(key: "target", value: text(entry.target)), .init(key: "outcome", value: text(entry.outcome)),
         ]
+        if let document { fields.append(.init(key: "document", value: text(document, maximumIDBytes))) }
         if repeated > 0 { fields.append(.init(key: "repeated", value: .int(Int64(repeated)))) }
         return JSONValue.object(JSONObject(fields)).serialize() + [UInt8(ascii: "\n")]
     }

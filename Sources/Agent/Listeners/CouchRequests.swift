@@ -24,6 +24,7 @@ extension PeerListener {
             filter: { [weak self] in try Self.alive(self).policies.namedFilter($0, $1) })
         host.queryLogger = policies.queryLogger
         host.documents = { [weak self] in self?.note($0, from: $1, remote: $2) }
+        host.refusedRequest = { [weak self] in self?.note(refused: $0, in: $1, from: $2, remote: $3) }
         let server = CouchServer(host)
         couch.withLock { $0 = server }
     }

@@ -11,6 +11,7 @@ final class ListenerRefusals: Sendable {
     private struct State {
         var byPeers = RefusedByPeers()
         var tooLarge = TooLargePushes()
+        var requests = TooLargeRequests()
         var evictions = Evictions()
     }
 
@@ -21,6 +22,11 @@ final class ListenerRefusals: Sendable {
             state.byPeers.note(events, peer: peer, database: database, now: now)
             state.tooLarge.note(events, peer: peer, database: database, now: now)
         }
+    }
+
+    /// A request was refused as too large, and its documents are not known.
+    func note(_ error: ReplicationError, peer: String, database: String, collection: CollectionName, now: Int64) {
+        state.withLock { $0.requests.note(error, peer: peer, database: database, collection: collection, now: now) }
     }
 
     /// A peer's connection has ended.
@@ -36,6 +42,8 @@ final class ListenerRefusals: Sendable {
     var byPeers: RefusedByPeers { state.withLock { $0.byPeers } }
 
     func tooLarge(now: Int64) -> [(key: TooLargePushes.Key, refusal: TooLargePushes.Refusal)] { state.withLock { $0.tooLarge.current(now: now) } }
+
+    func tooLargeRequests(now: Int64) -> [(key: TooLargeRequests.Key, refusals: TooLargeRequests.Refusals)] { state.withLock { $0.requests.current(now: now) } }
 }
 
 extension PeerListener {
@@ -49,8 +57,18 @@ extension PeerListener {
     func note(_ events: [DocumentEvent], from peer: PassiveConfiguration, remote: String) {
         var logger = logger
         logger[metadataKey: "peer"] = "\(remote)"
+        let now = environment.time.wallSeconds()
         RefusalLog.note(events, user: peer.principal.name, database: peer.database.name, logger)
-        refusals.note(
-            events, peer: peer.principal.name ?? Self.host(of: remote), database: peer.database.name, now: environment.time.wallSeconds())
+        waiting.note(events.filter { $0.direction == .pull }, at: now)
+        refusals.note(events, peer: peer.principal.name ?? Self.host(of: remote), database: peer.database.name, now: now)
+    }
+
+    /// Notes a request of the CouchDB API that was refused as too large, whose documents are not known.
+    func note(refused error: ReplicationError, in collection: CollectionName, from peer: PassiveConfiguration, remote: String) {
+        let (user, database) = (peer.principal.name, peer.database.name)
+        refusals.note(error, peer: user ?? Self.host(of: remote), database: database, collection: collection, now: environment.time.wallSeconds())
+        logger.warning(
+            "a request with documents for \(collection) refused, and none of them stored: \(error)",
+            metadata: ["cause": "request \(error.domain.rawValue)/\(error.code)", "database": "\(database)", "user": "\(user ?? "")", "peer": "\(remote)"])
     }
 }

@@ -29,6 +29,11 @@ extension PeerListener {
         return PeerChannels(names: Set(each.joined().map { ExactName($0) }).map(\.text).sorted(), isAll: isAll)
     }
 
+    /// What helps users of a `password-file` who have no channels.
+    package static let channelsRemedy =
+        "nightjar user permit USER --channel CHANNEL gives a user channels; or have the sync function grant them with access() or role(), or use an authenticator plugin that "
+        + "returns channels"
+
     /// Says that an authenticated user of a listener with a sync function may pull nothing but what everybody may.
     func noteMissingChannels(_ principal: Principal, in database: Database, _ logger: Logger) async {
         guard policies.syncFunction != nil, let user = principal.name,

@@ -1,19 +1,17 @@
 import Digests
 
-/// The lines of a users file, as the plugin `password-file` reads it: `NAME:HASH`, or `NAME:HASH:read_only`. Other lines, the order and the line
-/// endings are preserved.
+/// The lines of a users file, as the plugin `password-file` reads it: `NAME:HASH`, or `NAME:HASH:OPTIONS` (``UserOptions``). Other lines, the
+/// order and the line endings are preserved.
 package struct UserLines {
     /// A user, or a line that was probably meant to be one.
     package struct User {
         /// Counted from 1.
         package var line: Int
         package var name: String
-        package var isReadOnly: Bool
+        package var options = UserOptions()
         /// Why nobody can log in with this line.
         package var problem: String?
     }
-
-    package static let readOnly = "read_only"
 
     /// Each with its line break, which the last one may lack.
     private var lines: [[UInt8]] = []
@@ -39,7 +37,7 @@ package struct UserLines {
         return text[...last]
     }
 
-    /// The name, hash and option in a line; nil for a line that is not a user's.
+    /// The name, hash and options in a line; nil for a line that is not a user's.
     private static func parts(_ line: [UInt8]) -> (name: ArraySlice<UInt8>, hash: ArraySlice<UInt8>, option: ArraySlice<UInt8>?)? {
         let content = content(line)
         guard let colon = content.firstIndex(of: UInt8(ascii: ":")), content.first != UInt8(ascii: "#") else { return nil }
@@ -55,12 +53,13 @@ package struct UserLines {
         for (index, line) in lines.enumerated() {
             let content = Self.content(line)
             guard !content.isEmpty, content.first != UInt8(ascii: "#") else { continue }
-            var user = User(line: index + 1, name: "", isReadOnly: false)
+            var user = User(line: index + 1, name: "")
             if let (name, hash, option) = Self.parts(line) {
                 user.name = String(decoding: name, as: UTF8.self)
-                let option = option.map { String(decoding: $0, as: UTF8.self) } ?? ""
-                user.isReadOnly = option == Self.readOnly
-                user.problem = Self.problem(user.name, String(decoding: hash, as: UTF8.self), option)
+                switch Self.read(user.name, String(decoding: hash, as: UTF8.self), option.map { String(decoding: $0, as: UTF8.self) } ?? "") {
+                case .success(let read): user.options = read
+                case .failure(let flaw): user.problem = flaw.reason
+                }
                 // The first line for a name counts, whatever it says.
                 if let first = seen[user.name] { user.problem = "line \(first) has the same name, and is the one that counts" } else { seen[user.name] = index + 1 }
             } else {
@@ -81,11 +80,23 @@ package struct UserLines {
     }
 
     /// What the authenticator would reject.
-    private static func problem(_ name: String, _ hash: String, _ option: String) -> String? {
-        if let problem = problem(ofName: name) { return problem }
-        if option != "", option != readOnly { return "unknown option \"\(option)\"; expected \(readOnly)" }
-        do { try PasswordHash.validate(hash) } catch { return "\(error)" }
-        return nil
+    private struct Flaw: Error {
+        var reason: String
+    }
+
+    private static func read(_ name: String, _ hash: String, _ options: String) -> Result<UserOptions, Flaw> {
+        if let problem = problem(ofName: name) { return .failure(Flaw(reason: problem)) }
+        let read: UserOptions
+        do throws(UserOptions.Problem) { read = try UserOptions(parsing: options) } catch {
+            return .failure(Flaw(reason: words(error, name, hash)))
+        }
+        do { try PasswordHash.validate(hash) } catch { return .failure(Flaw(reason: "\(error)")) }
+        return .success(read)
+    }
+
+    /// With the column, counted from 1 in characters.
+    private static func words(_ problem: UserOptions.Problem, _ name: String, _ hash: String) -> String {
+        "column \(name.unicodeScalars.count + hash.unicodeScalars.count + 3 + problem.offset): \(problem.reason)"
     }
 
     /// Why nobody could log in under a name; nil for a valid name.
@@ -106,14 +117,14 @@ package struct UserLines {
     // MARK: - Changing
 
     /// - Throws: ``AgentError`` if the name already exists.
-    package mutating func add(_ name: String, hash: String, isReadOnly: Bool) throws {
+    package mutating func add(_ name: String, hash: String, _ options: UserOptions) throws {
         if let index = index(of: name) {
             throw AgentError(.conflict, "there is a user \"\(name)\" already, in line \(index + 1); nightjar user passwd changes the password")
         }
         let usesCRLF = lines.first?.suffix(2).elementsEqual([0x0D, 0x0A]) == true
         let end: [UInt8] = usesCRLF ? [0x0D, 0x0A] : [0x0A]
         if let last = lines.indices.last, lines[last].last != 0x0A { lines[last] += end }
-        lines.append(Array("\(name):\(hash)\(isReadOnly ? ":\(Self.readOnly)" : "")".utf8) + end)
+        lines.append(Self.line(name, hash, options.text) + end)
     }
 
     /// Removes every line for the name: if only the first were removed, the next one would count.
@@ -124,17 +135,33 @@ package struct UserLines {
         lines.removeAll { Self.parts($0)?.name.elementsEqual(name.utf8) == true }
     }
 
-    /// Replaces the hash in the line that counts, and keeps the user's permission.
+    /// Replaces the hash in the line that counts, and keeps the user's options.
     ///
-    /// - Throws: ``AgentError`` if there is none, or if its permission cannot be read.
+    /// - Throws: ``AgentError`` if there is none, or if its options cannot be read.
     package mutating func change(_ name: String, hash: String) throws {
-        guard let index = index(of: name), let (_, _, option) = Self.parts(lines[index]) else { throw Self.nobody(name) }
+        guard let index = index(of: name), let (_, old, option) = Self.parts(lines[index]) else { throw Self.nobody(name) }
         let text = option.map { String(decoding: $0, as: UTF8.self) } ?? ""
-        guard text.isEmpty || text == Self.readOnly else {
-            throw AgentError(.invalid, "line \(index + 1), user \(name): unknown option \"\(text)\"; expected \(Self.readOnly): fix it first")
+        do throws(UserOptions.Problem) { _ = try UserOptions(parsing: text) } catch {
+            throw AgentError(.invalid, "line \(index + 1), user \(name): \(Self.words(error, name, String(decoding: old, as: UTF8.self))): fix it first")
         }
-        let end = lines[index].suffix(while: { $0 == 0x0A || $0 == 0x0D })
-        lines[index] = Array("\(name):\(hash)\(text.isEmpty ? "" : ":\(text)")".utf8) + end
+        replace(index, Self.line(name, hash, text))
+    }
+
+    /// Replaces the options in the line that counts, and keeps its hash.
+    ///
+    /// - Throws: ``AgentError`` if there is none.
+    package mutating func permit(_ name: String, _ options: UserOptions) throws {
+        guard let index = index(of: name), let (_, hash, _) = Self.parts(lines[index]) else { throw Self.nobody(name) }
+        replace(index, Self.line(name, String(decoding: hash, as: UTF8.self), options.text))
+    }
+
+    private static func line(_ name: String, _ hash: String, _ options: String) -> [UInt8] {
+        Array("\(name):\(hash)\(options.isEmpty ? "" : ":\(options)")".utf8)
+    }
+
+    /// Keeps the line's end.
+    private mutating func replace(_ index: Int, _ line: [UInt8]) {
+        lines[index] = line + lines[index].suffix(while: { $0 == 0x0A || $0 == 0x0D })
     }
 
     package static func nobody(_ name: String) -> AgentError { AgentError(.notFound, "there is no user \"\(name)\"") }

@@ -2,7 +2,7 @@ import Logging
 
 /// Folds log lines with the same cause: a number of them are written per interval, and the rest are counted and summarised in one line.
 ///
-/// A cause is a place in the program, together with the plugin, listener, replicator, database, limit or kind of error concerned. Names of peers or
+/// A cause is a place in the program, together with the plugin, listener, replicator, database, limit or kind of error or attention concerned. Names of peers or
 /// documents are never part of it, because a stranger could produce any number of those.
 struct LineFolding {
     /// `log_burst`: lines with one cause that are written in each ``interval``.
@@ -12,7 +12,7 @@ struct LineFolding {
     /// `log_causes`: causes remembered at once. There are fewer, unless somebody configures hundreds of listeners.
     static let causes = 2_000
     /// Metadata that is part of the cause.
-    private static let names = ["plugin", "listener", "replicator", "database", "limit", "cause"]
+    private static let names = ["plugin", "listener", "replicator", "database", "limit", "cause", "kind"]
 
     struct Cause: Hashable {
         private var file: String

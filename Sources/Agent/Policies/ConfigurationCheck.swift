@@ -2,7 +2,6 @@ import AgentConfiguration
 import Documents
 import Encodings
 import Environment
-import Glibc
 import LuaRuntime
 import PluginHost
 import TLS
@@ -42,7 +41,7 @@ package enum ConfigurationCheck {
         problems = problems.enumerated().sorted { ($0.element.line, $0.element.column, $0.offset) < ($1.element.line, $1.element.column, $1.offset) }.map(\.element)
         report.problems += problems.map(\.description)
         if let omitted = found?.omitted, omitted > 0 { report.problems.append("and \(Plural.count(omitted, "problem")) more") }
-        let lists = found == nil ? otherRevocationLists(settings) + untriedKeys(settings) + [AdminTokenFile.unused(settings), logFolder(settings)].compactMap { $0 } : []
+        let lists = found == nil ? otherRevocationLists(settings) + untriedKeys(settings) + [AdminTokenFile.unused(settings), logAdvice(settings)].compactMap { $0 } : []
         if found == nil { report.advice = (settings.advice(plugins: nil) + lists).map(\.description) }
         report.advice += leftOut(settings)
         guard settings.knowsPluginsFolder else { return report }
@@ -89,17 +88,6 @@ package enum ConfigurationCheck {
         report.advice += standing
         for line in standing { report.mends[line] = "fix the plugin's file, or put it back" }
         return report
-    }
-
-    /// The agent starts anyway, and logs to standard error.
-    private static func logFolder(_ settings: AgentSettings) -> ConfigurationProblem? {
-        guard let file = settings.log.file else { return nil }
-        let parts = file.path.value.split(separator: "/").dropLast()
-        let folder = "/" + parts.joined(separator: "/")
-        var facts = stat()
-        guard stat(folder, &facts) != 0 || facts.st_mode & S_IFMT != S_IFDIR else { return nil }
-        return ConfigurationProblem(
-            at: file.path.position, "log.file: the folder \(folder) is not there, so that the log goes to standard error: make it, for the agent's user")
     }
 
     /// The fleet's plugins that were last in force.

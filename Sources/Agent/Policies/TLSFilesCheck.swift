@@ -92,7 +92,7 @@ extension ConfigurationCheck {
 
     /// What prevents an agent from starting: invalid files, and settings that this version cannot carry out.
     static func obstacles(_ settings: AgentSettings, _ environment: Environment) -> [ConfigurationProblem] {
-        unavailable(settings) + tlsFiles(settings, .obstacles, environment)
+        unavailable(settings) + tlsFiles(settings, .obstacles, environment) + [misplacedLog(settings)].compactMap { $0 }
     }
 }
 

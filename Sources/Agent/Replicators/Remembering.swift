@@ -32,6 +32,7 @@ extension Agent {
         let name = replicator.configuration.name
         let record = records.read(name)
         replicator.restore(record.counts, lastSuccess: record.lastSuccess, wentBack: record.wentBack)
+        if record.owesReset { replicator.oweReset() }
         warnAboutAutoPurge(replicator, before: record.autoPurge)
         guard !record.isStopped else {
             logs.logger(.replicator).notice(
@@ -90,7 +91,7 @@ extension Agent {
             record.isStopped = isStopped
             record.stoppedAt = isStopped ? record.stoppedAt ?? environment.time.wallSeconds() : nil
         }
-        record.counts = replicator.lifetime
+        (record.counts, record.owesReset) = (replicator.lifetime, replicator.owesReset)
         let status = replicator.status
         (record.lastSuccess, record.wentBack) = (status.lastSuccess, status.wentBack)
         record.autoPurge = replicator.configuration.autoPurge

@@ -11,6 +11,8 @@ struct ReplicatorRecord: Sendable, Equatable {
     var isStopped = false
     /// When that was (seconds since 1970); nil if it was not, or with an earlier version.
     var stoppedAt: Int64?
+    /// An operator wants it to start over, and it has not come to that.
+    var owesReset = false
     /// For all runs.
     var counts = ReplicationCounts()
     /// Seconds since 1970.
@@ -36,6 +38,7 @@ struct ReplicatorRecord: Sendable, Equatable {
     init(json: JSONValue) {
         isStopped = json["stopped"]?.asBool ?? false
         stoppedAt = json["stopped_at"]?.asInt64
+        owesReset = json["owes_reset"]?.asBool ?? false
         lastSuccess = json["last_success"]?.asInt64
         autoPurge = json["enable_auto_purge"]?.asBool
         if let noted = json["remote_went_back"], let time = noted["time"]?.asInt64 {
@@ -48,7 +51,7 @@ struct ReplicatorRecord: Sendable, Equatable {
 
     var json: JSONValue {
         JSONOutput.object([
-            "stopped": .bool(isStopped), "stopped_at": stoppedAt.map { JSONOutput.number($0) } ?? .null, "last_success": lastSuccess.map { JSONOutput.number($0) } ?? .null, "counts": Self.report(counts),
+            "stopped": .bool(isStopped), "stopped_at": stoppedAt.map { JSONOutput.number($0) } ?? .null, "owes_reset": .bool(owesReset), "last_success": lastSuccess.map { JSONOutput.number($0) } ?? .null, "counts": Self.report(counts),
             "enable_auto_purge": autoPurge.map { .bool($0) } ?? .null,
             "remote_went_back": wentBack.map {
                 JSONOutput.object([

@@ -56,7 +56,7 @@ extension Agent {
         let what = expired.rule == .tombstone ? "it had been deleted, and its tombstone expired" : "it expired"
         return WhereaboutsStatement(
             "expired", "\(what) at \(time) by \(expired.rule == .document ? "its" : "the database's") \(key): it was purged here, and peers keep theirs",
-            remedy: "\(remedy); nightjar replicator NAME start --reset brings back what the remote has of it"
+            remedy: remedy + (resetAdvice(database.name).map { "; \($0) brings back what the remote has of it" } ?? "")
         ).with(["since": .string(time), "expired_by": .string(key)])
     }
 

@@ -151,6 +151,16 @@ struct ListenerWhereabouts: Sendable {
         ).with(["since": .string(Timestamp.format(refusal.since))])
     }
 
+    /// The document may have been in a request that was refused as too large before its documents were known.
+    static func statement(_ refusals: TooLargeRequests.Refusals) -> WhereaboutsStatement {
+        WhereaboutsStatement(
+            "requests_refused",
+            "\(Plural.count(refusals.count, "request")) with documents of this collection refused as too large, most recently from \(refusals.peer): \(refusals.error); "
+                + "which documents \(refusals.count == 1 ? "it" : "they") had is not known",
+            remedy: "raise the limit that is named, if it is a setting (limits.memory: restart the agent), or have the client send less at once"
+        ).with(["count": JSONOutput.number(refusals.count), "since": .string(Timestamp.format(refusals.since))])
+    }
+
     private static func listed(_ channels: [String]) -> String {
         guard !channels.isEmpty else { return "no channel" }
         return (channels.count == 1 ? "channel " : "channels ") + channels.prefix(10).joined(separator: ", ") + (channels.count > 10 ? ", ..." : "")

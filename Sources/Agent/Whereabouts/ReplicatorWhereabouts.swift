@@ -166,6 +166,12 @@ struct ReplicatorWhereabouts: Sendable {
                 "refused_here", "the remote sent it, and it was too large for this agent's limits.memory (\(memory)) or for max_document_bytes",
                 remedy: "\(Agent.largerMemory(needed)) and restart the agent: it is requested again by itself, and if it is still too large, the log says how much "
                     + "it takes; or have it made smaller at the remote")
+        case .askedAgain(let memory):
+            return WhereaboutsStatement(
+                "asked_again",
+                "the remote sent it, and it was too large for the limits of then (limits.memory was \(memory)); they allow more now: it is requested again once everything "
+                    + "else is here",
+                remedy: "wait for the connection; if it is still too large, this says how much it takes")
         case .blobUnderWay(let blob): return underWay(blob, "from the peer")
         case .inConflict(let conflict): return self.conflict(conflict)
         case .known(let revision):

@@ -85,10 +85,17 @@ extension Agent {
             let time = entry["time"]?.asString ?? "", who = entry["who"]?.asString ?? ""
             return WhereaboutsStatement(
                 "purged", "it was purged at \(time) by \(who): it is gone here, and peers were not told",
-                remedy: "a replicator brings it back when it changes there; at once with nightjar replicator NAME start --reset"
+                remedy: resetAdvice(database).map { "a replicator brings it back when it changes there; at once with \($0)" }
+                    ?? "no replicator pulls into this database: save it again, or restore it from a backup"
             ).with(["since": .string(time), "by": .string(who)])
         }
         return nil
+    }
+
+    /// The commands by which the replicators that pull into a database ask for everything again; nil if there are none.
+    nonisolated func resetAdvice(_ database: String) -> String? {
+        let names = replicators.filter { $0.configuration.database.name == database && $0.configuration.type.pulls }.map(\.configuration.name)
+        return names.isEmpty ? nil : names.map { "nightjar replicator \($0) start --reset" }.joined(separator: " or ")
     }
 
     // MARK: - Replicators and listeners
@@ -141,7 +148,9 @@ extension Agent {
         let refusals = said.refusals.filter { isOfDocument($0.key) }
         let kept = said.kept.filter { isOfDocument($0.key) }
         let pushed = listener.waiting.find(name, id, .pull)
-        let tooLarge = listener.refusals.tooLarge(now: environment.time.wallSeconds()).first { $0.key.database == database && $0.key.collection == name && $0.key.id == id }
+        let now = environment.time.wallSeconds()
+        let requests = listener.refusals.tooLargeRequests(now: now).first { $0.key.database == database && $0.key.collection == name }
+        let tooLarge = listener.refusals.tooLarge(now: now).first { $0.key.database == database && $0.key.collection == name && $0.key.id == id }
         return JSONOutput.object([
             "name": .string(listener.settings.name.value), "activity": .string(listener.binding.condition.word),
             "condition": condition?.json ?? .null,
@@ -170,6 +179,8 @@ extension Agent {
                 }),
             // What a peer pushed of it that could not be stored.
             "not_taken": (pushed.map(ListenerWhereabouts.statement) ?? tooLarge.map { ListenerWhereabouts.statement($0.refusal) })?.json ?? .null,
+            // What peers pushed whose documents are not known; it may have been among them.
+            "requests_refused": requests.map { ListenerWhereabouts.statement($0.refusals).json } ?? .null,
         ])
     }
 }

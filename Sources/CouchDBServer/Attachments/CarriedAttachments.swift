@@ -15,19 +15,30 @@ extension CouchCall {
     /// The body of a `_bulk_docs` request or a document, checked to be JSON. If it is, or may be, too long to be held in memory, the attachments
     /// embedded in it are stored as they arrive, and returned.
     ///
+    /// - Parameter isNamed: whether the request's target names the document, so that the caller tells the listener of one that is too large.
     /// - Throws: ``HTTPError`` 415, 413, 400; 503 if there is no memory.
-    func carrying(_ place: AttachmentSieve.Place) async throws -> (JSONParts, [CarriedBlob]) {
+    func carrying(_ place: AttachmentSieve.Place, isNamed: Bool = false) async throws -> (JSONParts, [CarriedBlob]) {
         // The length of a chunked or compressed body is known only at its end.
         let length = request.isGzipped ? nil : request.body.declaredLength
-        if let length, length <= CouchLimits.requestBytes { return (try await jsonParts(), []) }
+        if let length, length <= CouchLimits.requestBytes { return (try await jsonParts(isNamed ? nil : place), []) }
         try request.checkJSONType()
+        var text = GatheredBytes()
+        do { return try await carrying(place, length, &text) } catch let error as HTTPError where error.status == 413 {
+            if !isNamed { tell(refused: error, place, beginning: text.take()) }
+            throw error
+        }
+    }
+
+    /// - Parameters:
+    ///   - length: of the body, if it is known.
+    ///   - text: what has come, without attachments.
+    private func carrying(_ place: AttachmentSieve.Place, _ length: Int?, _ text: inout GatheredBytes) async throws -> (JSONParts, [CarriedBlob]) {
         var body = request.body
         body.limit = Self.batchLimit
         try body.checkDeclaredLength()
         let inflater = try inflater()
         var pieces = body.pieces(unpacking: inflater, whole: length == nil ? CouchLimits.requestBytes : 0)
         var sieve = AttachmentSieve(place)
-        var text = GatheredBytes()
         var carried: [CarriedBlob] = []
         var hasAttachments = false
         var upload: BlobUpload?

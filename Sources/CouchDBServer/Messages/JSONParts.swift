@@ -81,11 +81,16 @@ struct JSONParts {
 
     /// An array's elements; nil if there are more than the limit.
     func elements(of range: Range<Int>, atMost limit: Int = .max) -> [Range<Int>]? {
+        let found = firstElements(of: range, limit == .max ? limit : limit + 1)
+        return found.count > limit ? nil : found
+    }
+
+    /// No more of an array's elements than the limit.
+    func firstElements(of range: Range<Int>, _ limit: Int) -> [Range<Int>] {
         guard isArray(range) else { return [] }
         var found: [Range<Int>] = []
         var at = skipSpace(range.lowerBound + 1)
-        while at < range.upperBound, bytes[at] != UInt8(ascii: "]") {
-            guard found.count < limit else { return nil }
+        while at < range.upperBound, found.count < limit, bytes[at] != UInt8(ascii: "]") {
             let stop = end(of: at)
             guard stop > at else { break }
             found.append(at..<stop)

@@ -101,7 +101,7 @@ enum DocumentRoutes {
                 try await store(call, document, id: id, parent: parent, isEdit: isEdit, following: following)
             }
         }
-        let (parts, carried) = try await call.carrying(.document)
+        let (parts, carried) = try await call.carrying(.document, isNamed: true)
         return try await call.host.memory.writing(parts.bytes.count) {
             let document = try IncomingDocument(parts, parts.root)
             if let parent, let own = document.revision, own != parent, isEdit {
@@ -132,7 +132,11 @@ enum DocumentRoutes {
             let (id, revision) = try await DocumentWriting(call: call).put(
                 document, id: id, parent: parent, isEdit: isEdit, following: following, carried: carried)
             return stored(call, id, revision)
-        } catch let error as HTTPError where !isEdit { throw error.ofReplication }
+        } catch let error as HTTPError where !isEdit {
+            // Afterwards nobody sees that it was too large.
+            if let text = id ?? document.id, case .document(let named)? = try? CouchID(text) { call.tell([named], error) }
+            throw error.ofReplication
+        }
     }
 
     /// CouchDB's answer to a write. A write with `batch=ok` is durable all the same.

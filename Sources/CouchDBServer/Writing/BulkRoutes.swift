@@ -9,7 +9,12 @@ enum BulkRoutes {
     static func bulkDocs(_ call: CouchCall) async throws -> HTTPResponse {
         try call.requireWriting()
         let (parts, carried) = try await call.carrying(.batch)
-        return try await call.host.memory.writing(parts.bytes.count) { try await bulkDocs(call, parts, carried) }
+        return try await call.host.memory.writing(parts.bytes.count) {
+            do { return try await bulkDocs(call, parts, carried) } catch let error as HTTPError where error.status == 413 {
+                call.tell(refused: error, .batch, beginning: parts.bytes)
+                throw error
+            }
+        }
     }
 
     private static func bulkDocs(_ call: CouchCall, _ parts: JSONParts, _ carried: [CarriedBlob]) async throws -> HTTPResponse {
@@ -186,8 +191,10 @@ enum BulkRoutes {
 
 extension CouchCall {
     /// The body, checked to be JSON but not parsed.
-    func jsonParts() async throws -> JSONParts {
-        let bytes = try await json()
+    ///
+    /// - Parameter place: where it has documents of which the listener is told if it is too large; nil if the caller tells it.
+    func jsonParts(_ place: AttachmentSieve.Place? = nil) async throws -> JSONParts {
+        let bytes = try await json(refused: { beginning, error in if let place { tell(refused: error, place, beginning: beginning) } })
         do { return try JSONParts(checking: bytes) } catch { throw CouchError.invalidJSON(error) }
     }
 }

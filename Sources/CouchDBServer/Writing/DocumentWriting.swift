@@ -133,9 +133,9 @@ struct DocumentWriting: Sendable {
     }
 
     private func failed(_ error: HTTPError, _ parts: JSONParts, _ range: Range<Int>) throws(HTTPError) -> Prepared {
-        // An error that affects all documents is not reported for a single one.
-        if error.status == 503 || error.status == 507 { throw error }
         if let text = parts.id(of: range), case .document(let id)? = try? CouchID(text) { call.tell([id], error) }
+        // An error that affects all documents is not reported to the client for a single one.
+        if error.status == 503 || error.status == 507 { throw error }
         return .done(Result(id: parts.id(of: range), error: error))
     }
 
@@ -154,7 +154,11 @@ struct DocumentWriting: Sendable {
     private func store(_ prepared: [Prepared]) async throws -> [Result] {
         var writes: [PeerWriting.Write] = []
         for case .write(let write) in prepared { writes.append(write) }
-        let found = try await call.writing.store(writes)
+        let found: [PeerWriting.Outcome]
+        do { found = try await call.writing.store(writes) } catch {
+            call.tell(writes.map(\.id), HTTPError(couch: error))
+            throw error
+        }
         tell(writes, found)
         var outcomes = found.makeIterator()
         return prepared.map { each in

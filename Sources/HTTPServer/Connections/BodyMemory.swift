@@ -49,12 +49,15 @@ final class BodyMemory: Sendable {
 
     /// From now on this many bytes are held. Returns as soon as there is memory for them.
     ///
+    /// - Parameter declared: the length of the whole body, if the client said it.
     /// - Throws: ``HTTPError``: 413 if they are more than half of the budget, 503 if this request has to give way or no memory becomes available
     ///   within `memory_wait`; `CancellationError` if the client has disconnected.
-    func hold(_ bytes: Int) async throws {
+    func hold(_ bytes: Int, of declared: Int? = nil) async throws {
         guard bytes <= budget.workLimit else {
+            let length = declared.map { " of \($0) bytes" } ?? ""
+            let enough = declared.map { "; with limits: { memory: \(MemoryBudget.settingText(2 * $0)) } or more it would be taken" } ?? ""
             throw HTTPError(
-                413, "the request's body is more than half of limits.memory (\(budget.limit)): send less at once", headers: ["Connection": "close"])
+                413, "the request's body\(length) is more than half of limits.memory (\(budget.limit)): send less at once\(enough)", headers: ["Connection": "close"])
         }
         guard try count({ $0.bytes = bytes }) > Self.small else { return }
         // Requests that give way still hold their memory for a moment.

@@ -37,13 +37,20 @@ public struct RequestBody: AsyncSequence, Sendable {
 
     /// The whole body in memory, decompressed: the decompressed size counts, and has the same limit as the received size.
     ///
+    /// - Parameter refused: called with the beginning of a body that is too large (413), before the error is thrown.
     /// - Throws: as ``collect()``, and the decompressor's errors.
-    package func bytes(unpacking unpacker: (any BodyUnpacker)? = nil) async throws -> [UInt8] {
+    package func bytes(unpacking unpacker: (any BodyUnpacker)? = nil, refused: (_ beginning: [UInt8], HTTPError) -> Void = { _, _ in }) async throws -> [UInt8] {
         var pieces = pieces(unpacking: unpacker, whole: limit.value)
         var gathered = GatheredBytes()
-        while let piece = try await pieces.next() {
-            try await hold(gathered.count + piece.readableBytes)
-            gathered.append(piece)
+        do {
+            while let piece = try await pieces.next() {
+                // The length of a compressed body says little about its size here.
+                try await memory?.hold(gathered.count + piece.readableBytes, of: unpacker == nil ? declaredLength : nil)
+                gathered.append(piece)
+            }
+        } catch let error as HTTPError where error.status == 413 {
+            refused(gathered.take(), error)
+            throw error
         }
         noteComplete()
         return gathered.take()

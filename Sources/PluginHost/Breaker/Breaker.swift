@@ -38,7 +38,9 @@ final class Breaker: Sendable {
         var peer: String?
 
         /// The failure, for people.
-        var message: String { "\(failure.kind.rawValue): \(failure.message)\(peer.map { " (only for \($0))" } ?? "")" }
+        var cause: String { "\(failure.kind.rawValue): \(failure.message)" }
+        /// The same, with whom it concerns, where nothing else says that.
+        var message: String { "\(cause)\(peer.map { " (only for \($0))" } ?? "")" }
     }
 
     /// Calls that have failed one after the other.

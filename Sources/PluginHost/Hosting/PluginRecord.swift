@@ -178,7 +178,7 @@ final class PluginRecord: Sendable {
             use.breaker.opened.map { opened in
                 PluginStatus.Failing(
                     usedBy: use.usedBy, failures: opened.failures, seconds: Int((now &- opened.since) / 1_000_000_000),
-                    error: opened.message, peer: opened.peer)
+                    error: opened.cause, peer: opened.peer)
             }
         }.sorted { $0.usedBy < $1.usedBy }
         return PluginStatus(

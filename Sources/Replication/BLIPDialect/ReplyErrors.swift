@@ -1,4 +1,5 @@
 import BLIP
+import Environment
 import Interfaces
 
 extension ReplicationError {
@@ -37,7 +38,7 @@ extension Withdrawal {
         case .notVisible: "the document is no longer open to this peer"
         case .superseded: "the revision was dropped for another one, which comes next"
         case .exceedsMemory(let bytes, let memory):
-            "it has \(bytes) bytes, for which limits.memory (\(memory)) of the agent that sends it has no room; it takes \(ReplicationLimits.memory(toGive: bytes)) there"
+            "it has \(bytes) bytes, for which limits.memory (\(memory)) of the agent that sends it has no room; it takes limits: { memory: \(MemoryBudget.settingText(ReplicationLimits.memory(toGive: bytes))) } or more there"
         }
     }
 }

@@ -1,6 +1,7 @@
 import BLIP
 import Documents
 import DocumentStore
+import Environment
 import Interfaces
 import NIOCore
 
@@ -39,8 +40,9 @@ extension ReceivedFields {
         if request.isTruncated, size <= limits.maximumDocumentBytes, let memory = limits.memoryForDocuments {
             let needed = memory.limit(forDocument: size)
             let told = "document \(id) has \(size) bytes, more than the \(memory.largestDocument) for which"
-            let toldThere = "\(told) limits.memory (\(memory.limit)) of the agent that receives it has room; it takes \(needed) or more there"
-            let toldHere = "\(told) this agent's limits.memory (\(memory.limit)) has room; set limits: { memory } here to \(needed) or more: "
+            let setting = "limits: { memory: \(MemoryBudget.settingText(needed)) }"
+            let toldThere = "\(told) limits.memory (\(memory.limit)) of the agent that receives it has room; it takes \(setting) or more there"
+            let toldHere = "\(told) this agent's limits.memory (\(memory.limit)) has room; set \(setting) here, or more: "
                 + "it is requested again by itself from the agent's next start on"
             throw MessageError(
                 code: 413, message: memory.isRequested ? toldHere : toldThere, messageForPeer: memory.isRequested ? toldThere : nil, exceedsLocalSize: true,

@@ -181,7 +181,7 @@ extension CouchDialect {
         var error = ReplicationError(
             domain: .http, code: 413,
             message: "document \(wanted.row.id) has \(length.map { "\($0) bytes, " } ?? "")more than the \(documentBytes) bytes that this agent's limits.memory (\(memory.limit)) "
-                + "leaves for one document; set limits: { memory } here to \(needed)\(length == nil ? ", which is enough for any," : "") or more: "
+                + "leaves for one document; set limits: { memory: \(MemoryBudget.settingText(needed)) } here\(length == nil ? ", which is enough for any," : ",") or more: "
                 + "it is requested again by itself from the agent's next start on")
         (error.exceedsLocalSize, error.neededMemory) = (true, needed)
         return error

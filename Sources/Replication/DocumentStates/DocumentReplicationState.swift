@@ -57,6 +57,8 @@ public struct DocumentReplicationState: Sendable {
         /// It was too large for this `limits.memory`, in bytes, when the peer sent it; `needed` is the one with which it would have been taken, if that is
         /// known.
         case tooLarge(memory: Int, needed: Int?)
+        /// It was too large for this `limits.memory`, in bytes, and the limits allow more now: it is requested again once everything else is here.
+        case askedAgain(memory: Int)
         case blobUnderWay(BlobUnderWay)
         case inConflict(PendingConflict)
         /// The revision that the remote is known to have.
@@ -71,7 +73,7 @@ public struct DocumentReplicationState: Sendable {
         public var namesDocument: Bool {
             switch self {
             case .onlyPushes, .otherCollection, .notChosen, .notAnnounced: false
-            case .rejected, .held, .orphaned, .waiting, .refusedHere, .tooLarge, .blobUnderWay, .inConflict, .known, .knownBefore: true
+            case .rejected, .held, .orphaned, .waiting, .refusedHere, .tooLarge, .askedAgain, .blobUnderWay, .inConflict, .known, .knownBefore: true
             }
         }
     }
@@ -185,7 +187,9 @@ extension Replicator {
         if let waiting = waiting.find(collection, id, .pull) { return .waiting(waiting) }
         if let orphaned = notes.orphaned, notes.row?.isDeleted == false { return .orphaned(orphaned) }
         if let refused = waiting.refusedHere(collection, id) { return .refusedHere(refused) }
-        if let bounds = notes.tooLarge { return .tooLarge(memory: bounds.memory, needed: notes.neededMemory) }
+        if let noted = notes.tooLarge {
+            return bounds.mayTake(noted, needed: notes.neededMemory) ? .askedAgain(memory: noted.memory) : .tooLarge(memory: noted.memory, needed: notes.neededMemory)
+        }
         if let conflict = notes.conflict { return .inConflict(conflict) }
         return notes.row?.remoteRevision.map { .known($0) } ?? .notAnnounced
     }

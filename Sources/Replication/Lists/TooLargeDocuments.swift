@@ -20,6 +20,11 @@ enum TooLargeDocuments {
         init(_ memory: MemoryBudget, _ limits: ReplicationLimits) { self.init(memory: memory.limit, document: limits.maximumDocumentBytes) }
 
         func allowMore(than others: Bounds) -> Bool { memory > others.memory || document > others.document }
+
+        /// Whether a document that was too large for others may be taken, as far as it is known.
+        ///
+        /// - Parameter needed: the `limits.memory` that it needs; nil if it is not known.
+        func mayTake(_ others: Bounds, needed: Int?) -> Bool { allowMore(than: others) && needed ?? 0 <= memory }
     }
 
     /// Documents beyond ``most``: the limits when they arrived, and from where on the remote's changes include all of them.

@@ -3,7 +3,7 @@ import DocumentStore
 
 /// Documents that were too large for earlier settings, and fit the current ones.
 extension Replicator {
-    private var bounds: TooLargeDocuments.Bounds { TooLargeDocuments.Bounds(memory, configuration.limits) }
+    nonisolated var bounds: TooLargeDocuments.Bounds { TooLargeDocuments.Bounds(memory, configuration.limits) }
 
     /// Documents of the remote that were too large when they arrived, and have not been requested since. One that has become smaller there may be
     /// here by now.
@@ -15,6 +15,8 @@ extension Replicator {
         }
 
         public var count = 0
+        /// How many more there are that the limits may allow now: they are requested again once everything else is here.
+        public internal(set) var awaited = 0
         /// There are more, whose ids are not recorded. They are requested again as well.
         public var isCapped = false
         public internal(set) var example: Example?
@@ -27,17 +29,20 @@ extension Replicator {
     /// Such documents.
     public nonisolated func tooLarge() async throws -> TooLarge {
         guard configuration.type.pulls else { return TooLarge() }
-        let (key, database) = (configuration.remoteKey, configuration.database)
+        let (key, database, bounds) = (configuration.remoteKey, configuration.database, bounds)
         let collections = configuration.collections.compactMap { database.collection($0.collection) }
         return try await database.read { transaction -> TooLarge in
             var found = TooLarge()
             guard let remote = try transaction.existingRemote(for: key) else { return found }
             for collection in collections {
                 let noted = try TooLargeDocuments.noted(remote, collection, transaction)
-                found.count += noted.documents.count
-                if found.example == nil, let id = noted.documents.keys.min() { found.example = TooLarge.Example(collection: collection.name, id: id) }
-                found.neededMemory = [found.neededMemory, noted.needed.values.max()].compactMap(\.self).max()
-                if !noted.unnamed.isEmpty { found.isCapped = true }
+                // What earlier settings did not allow is not told as if it were still so.
+                let left = noted.documents.filter { !bounds.mayTake($0.value, needed: noted.needed[$0.key]) }
+                found.count += left.count
+                found.awaited += noted.documents.count - left.count
+                if found.example == nil, let id = left.keys.min() { found.example = TooLarge.Example(collection: collection.name, id: id) }
+                found.neededMemory = [found.neededMemory, left.keys.compactMap { noted.needed[$0] }.max()].compactMap(\.self).max()
+                if noted.unnamed.contains(where: { !bounds.allowMore(than: $0.bounds) }) { found.isCapped = true }
             }
             return found
         }

@@ -36,6 +36,8 @@ public actor Replicator {
         var past = ReplicationCounts()
         var wentBack: RemoteWentBack?
         var setback = Setback()
+        /// See ``Replicator/oweReset()``.
+        var owesReset = false
     }
 
     var runner: Task<Void, Never>?
@@ -165,9 +167,6 @@ public actor Replicator {
         shared.withLock { $0.current }
     }
 
-    /// When the first attempt failed since data last flowed, in seconds since 1970; nil while all is well.
-    public nonisolated var failing: Int64? { failingSince.withLock { $0?.time } }
-
     /// Nil if the current connection has completed its work, or no connection has broken before.
     public nonisolated var interruptions: Interruptions? { interruptionRecord.withLock { $0 } }
 
@@ -225,8 +224,8 @@ public actor Replicator {
     // MARK: - Runs
 
     private func run(reset: Bool) async {
-        var resets = reset
-        if reset { await forgetCheckpoints() }
+        var resets = reset || owesReset
+        if resets { await forgetCheckpoints() }
         while !isStopping {
             if isSuspended {
                 await waitUntilResumed()

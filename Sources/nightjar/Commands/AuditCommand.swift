@@ -23,8 +23,10 @@ struct AuditCommand: AsyncParsableCommand {
             var table = TextTable(["TIME", "WHO", "FROM", "ACTION", "TARGET", "OUTCOME", "REPEATED"])
             for line in lines {
                 let entry = try JSONValue(parsing: line)
+                let document = entry["document"]?.asString.map { " \($0)" } ?? ""
                 table.add(
-                    ["time", "who", "from", "action", "target", "outcome"].map { entry[$0]?.asString ?? "" } + [entry["repeated"]?.asInt64.map { "\($0) more" } ?? ""])
+                    ["time", "who", "from", "action"].map { entry[$0]?.asString ?? "" } + ["\(entry["target"]?.asString ?? "")\(document)", entry["outcome"]?.asString ?? ""]
+                        + [entry["repeated"]?.asInt64.map { "\($0) more" } ?? ""])
             }
             Output.write(1, table.text)
         }

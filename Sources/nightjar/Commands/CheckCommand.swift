@@ -21,13 +21,17 @@ struct CheckCommand: AsyncParsableCommand {
         do {
             if let settings {
                 let report = try await ConfigurationCheck.run(settings, .system, found: found)
-                problems = report.problems
-                advice = report.advice + report.certificates + report.exposed.map(\.description) + [ConfigurationCheck.dataAdvice(settings)].compactMap { $0?.description } + UsersAdvice.lines(settings)
+                let sockets = ConfigurationCheck.socketObstacles(settings)
+                problems = report.problems + (ConfigurationCheck.dataObstacles(settings, .system) + sockets.certain).map(\.description)
+                advice = report.advice + report.certificates + report.exposed.map(\.description)
+                advice += ([ConfigurationCheck.dataAdvice(settings)].compactMap { $0 } + sockets.advice).map(\.description) + UsersAdvice.lines(settings)
                 plugins = report.plugins.map(\.name)
             } else {
                 problems = found?.problems.map(\.description) ?? []
             }
         } catch { problems = (found?.problems.map(\.description) ?? []) + ["\(error)"] }
+        // Several checks may come to the same result.
+        (problems, advice) = (Self.once(problems), Self.once(advice).filter { !problems.contains($0) })
         if json {
             Output.json(
                 JSONOutput.object([
@@ -44,6 +48,11 @@ struct CheckCommand: AsyncParsableCommand {
             for line in advice { Output.errorLine("warning: \(line)") }
         }
         if !problems.isEmpty { throw ExitCode(Failure.configuration) }
+    }
+
+    private static func once(_ lines: [String]) -> [String] {
+        var seen: Set<String> = []
+        return lines.filter { seen.insert($0).inserted }
     }
 
     /// Says which file is checked if none was named.

@@ -46,14 +46,18 @@ struct PluginCommand: AsyncParsableCommand {
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "check", abstract: "Loads every plugin of the folder in a sandbox and runs its tests. Exit status 1 if one has an error.",
-            discussion: "It reports what a running agent would refuse. The command \"nightjar check\" also checks how the configuration uses them.")
+            discussion: """
+                It reports what a running agent would refuse. The command "nightjar check" also checks how the configuration uses them. With plugins of the \
+                folder, or files anywhere (a/path/NAME.lua, with NAME.test.lua and lib beside it), it looks at those alone.
+                """)
 
         @OptionGroup var location: ConfigurationOptions
+        @Argument(help: ArgumentHelp("Names of plugins, or files; absent: the whole folder.", valueName: "plugin")) var chosen: [String] = []
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
             try await Failure.reporting {
-                let check = try await PluginCommand.check(try location.readWithoutSecrets())
+                let check = try await PluginCommand.check(try location.readWithoutSecrets(), only: chosen)
                 if json {
                     Output.json(
                         JSONOutput.object([
@@ -79,6 +83,27 @@ struct PluginCommand: AsyncParsableCommand {
         try await PluginCheck.run(
             folder: try folder(settings), configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
             proof: ProofByTests(), seal: settings.pluginSeal, environment: .system)
+    }
+
+    /// Several plugins by name or file; all of the folder if none are named.
+    static func check(_ settings: AgentSettings, only chosen: [String]) async throws -> (plugins: [PluginListing], problems: [PluginProblem]) {
+        if chosen.isEmpty {
+            let all = try await check(settings)
+            return (all.plugins, all.problems)
+        }
+        var (plugins, problems): ([PluginListing], [PluginProblem]) = ([], [])
+        for each in chosen {
+            let place = try PluginPlace(each, settings)
+            let found = try await PluginCheck.run(
+                folder: place.folder, only: place.name, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits), proof: ProofByTests(),
+                seal: place.isElsewhere ? nil : settings.pluginSeal, environment: .system)
+            guard !found.plugins.isEmpty || !found.problems.isEmpty else {
+                throw AgentError(.notFound, "there is no plugin \(place.name) in \(place.folder): expected \(place.name).lua or \(place.name)/init.lua there")
+            }
+            plugins += found.plugins
+            problems += found.problems
+        }
+        return (plugins, problems)
     }
 
     static func show(_ plugins: [PluginListing]) {

@@ -11,16 +11,34 @@ struct UserCommand: AsyncParsableCommand {
             The file is that of the configuration's listener, or --file. It is replaced as a whole, readable by the agent's user only. A running \
             agent picks up the change by itself within seconds: users who were removed or got another password are disconnected. Passwords are asked \
             for on the terminal and not shown; in a pipe the first line of standard input is the password.
+
+            A line is NAME:HASH, and may go on with :read_only, :channels=NAME,NAME and :roles=NAME,NAME. Channels and roles count where the listener has \
+            a sync function: a user pulls what it puts into the user's channels, what documents grant to the user or its roles, and the channel "!".
             """,
-        subcommands: [Add.self, Remove.self, List.self, Passwd.self])
+        subcommands: [Add.self, Remove.self, List.self, Passwd.self, Permit.self])
+
+    /// What a user may do.
+    struct Permissions: ParsableArguments, Sendable {
+        @Flag(help: "The user may pull but not push.") var readOnly = false
+        @Option(name: .customLong("channel"), help: ArgumentHelp("A channel that the user may pull; * for all. May be repeated.", valueName: "name")) var channels: [String] = []
+        @Option(name: .customLong("role"), help: ArgumentHelp("A role of the user, for sync functions. May be repeated.", valueName: "name")) var roles: [String] = []
+
+        var options: UserOptions {
+            var options = UserOptions()
+            (options.isReadOnly, options.channels, options.roles) = (readOnly, channels, roles)
+            return options
+        }
+
+        func validate() throws { if let problem = options.problem { throw ValidationError(problem) } }
+    }
 
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "add", abstract: "Adds a user with a password.", discussion: "Creates the file if there is none.")
 
         @OptionGroup var users: UsersFileOptions
+        @OptionGroup var permissions: Permissions
         @Argument(help: "The user's name.") var name: String
-        @Flag(help: "The user may pull but not push.") var readOnly = false
         @Flag(help: "Print JSON.") var json = false
 
         func validate() throws {
@@ -34,9 +52,9 @@ struct UserCommand: AsyncParsableCommand {
                 let file = try users.find()
                 // Checked here so that nobody types a password in vain, and again when the file is written.
                 var trial = try file.read(isThere: false)
-                try trial.add(name, hash: "", isReadOnly: readOnly)
+                try trial.add(name, hash: "", permissions.options)
                 let hash = try PasswordHash.make(password: PasswordPrompt.choose())
-                try file.change(isThere: false) { try $0.add(name, hash: hash, isReadOnly: readOnly) }
+                try file.change(isThere: false) { try $0.add(name, hash: hash, permissions.options) }
                 UserCommand.tell("added to", name, file, json)
             }
         }
@@ -75,17 +93,20 @@ struct UserCommand: AsyncParsableCommand {
                     Output.json(.array(found.map { user in
                         JSONOutput.object([
                             // Nobody can log in with an invalid line.
-                            "name": .string(user.name), "read_only": user.problem == nil ? .bool(user.isReadOnly) : .null, "line": .int(Int64(user.line)),
-                            "problem": JSONOutput.text(user.problem),
+                            "name": .string(user.name), "read_only": user.problem == nil ? .bool(user.options.isReadOnly) : .null,
+                            "channels": user.problem == nil ? .array(user.options.channels.map { .string($0) }) : .null,
+                            "roles": user.problem == nil ? .array(user.options.roles.map { .string($0) }) : .null,
+                            "line": .int(Int64(user.line)), "problem": JSONOutput.text(user.problem),
                         ])
                     }))
                 } else if found.isEmpty {
                     Output.line("no users in \(TextTable.printable(file.path))")
                 } else {
-                    var table = TextTable(["NAME", "MAY", "LINE", "PROBLEM"])
+                    var table = TextTable(["NAME", "MAY", "CHANNELS", "ROLES", "LINE", "PROBLEM"])
                     for user in found {
-                        let may = user.problem != nil ? "-" : user.isReadOnly ? "pull" : "pull and push"
-                        table.add([user.name.isEmpty ? "-" : user.name, may, "\(user.line)", user.problem ?? "-"])
+                        let may = user.problem != nil ? "-" : user.options.isReadOnly ? "pull" : "pull and push"
+                        func list(_ names: [String]) -> String { names.isEmpty ? "-" : names.joined(separator: ", ") }
+                        table.add([user.name.isEmpty ? "-" : user.name, may, list(user.options.channels), list(user.options.roles), "\(user.line)", user.problem ?? "-"])
                     }
                     Output.write(1, table.text)
                 }
@@ -110,6 +131,25 @@ struct UserCommand: AsyncParsableCommand {
                 let hash = try PasswordHash.make(password: PasswordPrompt.choose())
                 try file.change(isThere: true) { try $0.change(name, hash: hash) }
                 UserCommand.tell("has a new password in", name, file, json)
+            }
+        }
+    }
+
+    struct Permit: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "permit", abstract: "Sets what a user may do: replaces read_only, channels and roles, and keeps the password.",
+            discussion: "What is not given is taken away. The user's connections are judged again within seconds.")
+
+        @OptionGroup var users: UsersFileOptions
+        @OptionGroup var permissions: Permissions
+        @Argument(help: "The user's name.") var name: String
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let file = try users.find()
+                try file.change(isThere: true) { try $0.permit(name, permissions.options) }
+                UserCommand.tell("has other permissions in", name, file, json)
             }
         }
     }

@@ -17,15 +17,18 @@ struct Diagnosis: Sendable {
     func findings(_ each: (Finding) -> Void) async -> [Finding] {
         var all: [Finding] = []
         func add(_ some: [Finding]) {
-            for finding in some { each(finding) }
-            all += some
+            // The running agent, its configuration and its data may all say the same.
+            for finding in some where !all.contains(where: { $0.verdict == finding.verdict && $0.text == finding.text && $0.mend == finding.mend }) {
+                each(finding)
+                all.append(finding)
+            }
         }
         // For a running agent, its own variables and credentials count, not those of this shell.
         let environment = (try? location.place()).flatMap { AgentEnvironment.of(data: $0.data.value) }
         let (settings, found) = location.examine(environment: environment)
         add(await Doctor.configuration(settings, found, .system))
         guard let settings, settings.knowsDataFolder else { return all }
-        add(UsersAdvice.lines(settings).map { Finding("configuration", .warning, $0, mend: "nightjar user list, then nightjar user add or passwd") })
+        add(UsersAdvice.lines(settings).map { Finding("configuration", .warning, $0, mend: "nightjar user list, then nightjar user add, passwd or permit") })
         let group = MultiThreadedEventLoopGroup.singleton
         var agent: AgentClient?
         do { agent = try AgentClient.find(settings, group: group) } catch {
@@ -145,10 +148,11 @@ struct Diagnosis: Sendable {
             ]
         } catch {
             let isFull = (error as? StoreError)?.isOutOfSpaceToOpen == true
+            let permission = (error as? StoreError).flatMap { AgentUser.remedy($0, data: settings.data.value, who: "this command") }
             return [
                 Finding(
                     "store", .wrong, "database \(name): \(error)",
-                    mend: isFull ? "make room on that disk (df -h \(settings.data.value)), then start the agent" : "nightjar explain database_unreadable")
+                    mend: isFull ? "make room on that disk (df -h \(settings.data.value)), then start the agent" : permission ?? "nightjar explain database_unreadable")
             ]
         }
     }

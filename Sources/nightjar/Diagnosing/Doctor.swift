@@ -111,8 +111,8 @@ struct Doctor: Sendable {
         if ConfigurationCheck.obstacle(toMaking: data)?.isCertain == true { return [] }
         var facts = stat()
         guard stat(data, &facts) == 0 else {
-            let reason = String(cString: strerror(errno))
-            if errno == ENOENT {
+            let number = errno
+            if number == ENOENT {
                 guard !isRunning else {
                     return [
                         Finding(
@@ -128,7 +128,11 @@ struct Doctor: Sendable {
                             + "(--data) first: a start would create an empty folder")
                 ]
             }
-            return [Finding("disk", .wrong, "the data folder \(data) cannot be looked at: \(reason)", mend: "give the agent's user access to it and to the folders above it")]
+            return [
+                Finding(
+                    "disk", .wrong, "the data folder \(data) cannot be looked at: \(String(cString: strerror(number)))",
+                    mend: AgentUser.remedy(number, at: data, data: data, who: "this command") ?? "give the agent's user access to it and to the folders above it")
+            ]
         }
         // What is not a folder has been reported with the configuration.
         guard facts.st_mode & S_IFMT == S_IFDIR else { return [] }
@@ -144,7 +148,11 @@ struct Doctor: Sendable {
                 Finding("disk", .warning, "the data folder \(data) belongs to user \(facts.st_uid), and this is user \(geteuid())", mend: AgentUser.advice(data: data)))
         }
         if access(data, W_OK) != 0 {
-            findings.append(Finding("disk", .wrong, "the data folder \(data) cannot be written: \(String(cString: strerror(errno)))", mend: "chown it to the agent's user; is the disk mounted read-only?"))
+            let number = errno
+            findings.append(
+                Finding(
+                    "disk", .wrong, "the data folder \(data) cannot be written: \(String(cString: strerror(number)))",
+                    mend: AgentUser.remedy(number, at: data, data: data, who: "this command") ?? "chown it to the agent's user; is the disk mounted read-only?"))
         }
         guard let space = DiskSpace(of: data) else { return findings }
         let text = "\(space.free >> 20) MiB of \(space.total >> 20) MiB free at \(data)"

@@ -11,19 +11,12 @@ extension Doctor {
 
     /// Why the agent could not create its data folder; nil if it could.
     static func obstacle(toMaking data: String) -> Finding? {
-        guard let obstacle = ConfigurationCheck.obstacle(toMaking: data) else { return nil }
-        return Finding(
-            "disk", .wrong, "the data folder \(data) cannot be made: \(obstacle.reason)",
-            mend: obstacle.isCertain ? "correct data or --data" : "make it, for the agent's user, or correct data or --data")
+        ConfigurationCheck.obstacle(toMaking: data).map { Finding("disk", .wrong, "the data folder \(data) cannot be made: \($0.reason)", mend: $0.mend) }
     }
 
     /// An agent cannot run without its socket.
     static func obstacle(toSocketIn data: String) -> Finding? {
-        let path = AdminServer.socketPath(data: data)
-        guard path.utf8.count > AdminServer.maximumSocketPath else { return nil }
-        return Finding(
-            "disk", .wrong, "the path of the admin socket, \(path), has \(path.utf8.count) bytes; the system allows \(AdminServer.maximumSocketPath)",
-            mend: "use a shorter data folder")
+        AdminServer.obstacle(toSocketIn: data).map { Finding("disk", .wrong, $0.cause, mend: $0.mend) }
     }
 
     /// The agent's own files in the data folder, without which it cannot run.
@@ -31,8 +24,11 @@ extension Doctor {
         var findings: [Finding] = []
         let lock = "\(data)/agent.lock"
         if access(lock, F_OK) == 0, access(lock, R_OK | W_OK) != 0 {
+            let number = errno
             findings.append(
-                Finding("disk", .wrong, "\(lock): \(String(cString: strerror(errno)))", mend: "chown it to the agent's user; another user has run the agent there"))
+                Finding(
+                    "disk", .wrong, "\(lock): \(String(cString: strerror(number)))",
+                    mend: AgentUser.remedy(number, at: lock, data: data, who: "this command") ?? "chown it to the agent's user; another user has run the agent there"))
         }
         if settings.admin?.makesToken == true, let problem = AdminTokenFile.problem(data: data, environment.random) {
             findings.append(Finding("disk", .wrong, "\(problem)", mend: "fix that file, or set admin.token"))
@@ -59,18 +55,11 @@ extension Doctor {
         guard looksUpNames || interface.map(Self.isAddress) ?? true else { return [] }
         let addresses: [HTTPListener.Address]
         do { addresses = try await ListenAddresses.resolve(interface: interface, port: port) } catch {
-            return [Finding("listener", .wrong, "\(name): \(error)", mend: "bring that interface up and give it an address, or correct its name")]
+            return [Finding("listener", .wrong, "\(name): \(error)", mend: ListenerRemedy.text(error))]
         }
         for address in addresses where !address.isOptional {
             guard let code = Self.obstacle(toBinding: address.address) else { continue }
-            let mend =
-                switch code {
-                case EADDRINUSE: PortHolder.advice(port: port)
-                case EADDRNOTAVAIL: "give this machine that address, or correct it"
-                case EACCES, EPERM: PortHolder.permission(port: port)
-                default: "use another port"
-                }
-            return [Finding("listener", .wrong, "\(name): port \(port): \(String(cString: strerror(code)))", mend: mend)]
+            return [Finding("listener", .wrong, "\(name): port \(port): \(String(cString: strerror(code)))", mend: ListenerRemedy.text(code, port: port))]
         }
         return port == 0 ? [] : [Finding("listener", .ok, "\(name): port \(port) is free")]
     }

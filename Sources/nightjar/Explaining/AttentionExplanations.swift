@@ -179,6 +179,11 @@ extension Explanation {
             "nightjar user add NAME adds a user, nightjar user list says what is wrong with each line; if there were users before, restore the file. It is read "
                 + "again by itself."),
         Explanation(
+            "users_without_channels", "A listener has a sync function, which puts documents into channels, and none of the users in the file of its password-file has a channel, from the "
+                + "file or from documents: they pull public documents (channel !) and nothing else.",
+            "nightjar user permit USER --channel CHANNEL gives a user channels (--role: roles, for what documents grant to them); or have the sync function grant them with access() or role(), "
+                + "or use an authenticator plugin that returns channels."),
+        Explanation(
             "authenticator_failing", "An authenticator failed on a login: the client got 503 and may try again. With password-file, a line of the users file is not valid: "
                 + "only logins as that user are affected.",
             "The text has file and line. Fix the plugin, or that line of the users file, and save it."),

@@ -17,6 +17,10 @@ extension Explanation {
             "Raise the limit that is named, or have the document made smaller. A Nightjar pushes it again by itself within an hour (at once with nightjar replicator NAME "
                 + "retry-refused there), another peer once it changes."),
         Explanation(
+            "requests_refused", "Clients of CouchDB's API sent requests with documents of this collection that were larger than what is accepted here, and were refused before "
+                + "their documents were known. This document may have been in one of them.",
+            "Raise the limit that is named (limits.memory: restart the agent), or have the client send fewer documents at once. It is shown for a day after the last of them."),
+        Explanation(
             "not_here", "The document is not in this database, but a remote or a peer announced it, and something holds it back.",
             "Do what the lines below it say."),
         Explanation(
@@ -69,6 +73,9 @@ extension Explanation {
             "refused", "The peer refused the document.",
             "Fix the reason there, or change the document. A continuous replicator offers it again by itself, with each new connection and at least once an hour; at once "
                 + "with nightjar replicator NAME retry-refused. A peer of a listener has to reconnect."),
+        Explanation(
+            "asked_again", "The remote sent the document, and it was too large for the limits of then, which have been raised since.",
+            "Nothing: it is requested again once everything else that the remote has is here. If it is still too large, the text says how much it takes."),
         Explanation(
             "refused_here", "The remote sent the document, and this database did not accept it.",
             "Fix the reason in the text: a document that changes is sent again, and one that was too large is sent again when the agent starts with a larger limit; "

@@ -1,6 +1,7 @@
 import Agent
 import Documents
 import Encodings
+import Environment
 import Interfaces
 
 /// The status of an agent (`GET /api/status`) as tables for people.
@@ -127,7 +128,7 @@ enum StatusText {
     static func replicators(_ replicators: [JSONValue], tellsAttention: Bool = true) -> String {
         var table = TextTable(
             [
-                "REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILED", "PENDING", "HELD", "REFUSED", "PROTOCOL", "TARGET",
+                "REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILURES", "PENDING", "HELD", "REFUSED", "PROTOCOL", "TARGET",
             ], alignsRight: [4, 5, 6, 7, 8, 9, 10, 11])
         var notes = ""
         for replicator in replicators {
@@ -163,7 +164,11 @@ enum StatusText {
             }
             if let count = replicator["too_large"]?.asInt64, count > 0 {
                 let documents = replicator["too_large_is_capped"]?.asBool == true ? "more than \(count) documents (too_large_documents)" : Plural.count(count, "document")
-                notes += "\(string(replicator["name"])): too large for this agent when the remote gave them: \(documents); asked for again once it starts with a larger limits.memory\n"
+                let setting = replicator["too_large_needs"]?.asInt64.map { "limits: { memory: \(MemoryBudget.settingText(Int($0))) } or more" } ?? "a larger limits.memory"
+                notes += "\(string(replicator["name"])): too large for this agent when the remote gave them: \(documents); asked for again once it starts with \(setting)\n"
+            }
+            if let count = replicator["asked_again"]?.asInt64, count > 0 {
+                notes += "\(string(replicator["name"])): \(Plural.count(count, "document")) that \(count == 1 ? "was" : "were") too large for earlier limits: asked for again once everything else is here\n"
             }
             notes += bandwidth("bandwidth", "its connections", of: replicator)
             if let time = replicator["resumes_at"]?.asString {
@@ -180,7 +185,7 @@ enum StatusText {
                 notes += back["comparing"]?.asBool == true ? "this is under way\n" : "that is done\n"
             }
         }
-        let legend = "PROGRESS to FAILED: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. "
+        let legend = "PROGRESS to FAILURES: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. FAILURES: attempts to push or pull a document that failed, each time. "
             + "Now: PENDING to be pushed (also what the push filter would reject, until it is asked with the next connection), HELD because a filter failed, it is too large, or a blob cannot be taken or given, REFUSED by the peer.\n"
         return section(table, "no replicators") + (table.isEmpty ? "" : legend) + notes
     }
@@ -212,7 +217,7 @@ enum StatusText {
             }
             for failing in rows(plugin, "failing") {
                 let error = TextTable.printable(string(failing["error"]))
-                notes += "\(name): \(string(failing["used_by"])) is not called: \(string(failing["failures"])) failures in a row: \(error)\n"
+                notes += "\(name): \(string(failing["used_by"])) is not called\(failing["peer"]?.asString.map { " for \(TextTable.printable($0))" } ?? ""): \(string(failing["failures"])) failures in a row: \(error)\n"
             }
             for shadow in rows(plugin, "shadows") { notes += self.shadow(shadow, of: name, showsDifferences) }
             if let failure = plugin["last_failure"]?.asString { notes += "\(name): last failure: \(TextTable.printable(failure))\n" }

@@ -34,7 +34,9 @@ enum WhereaboutsText {
                 for answer in listener[key]?.asArray ?? [] { statement(answer, "\(string(answer, "peer")): ", to: &lines) }
             }
             if let left = listener["left_out"], !left.isNull { statement(left, "peers of CouchDB's protocol: ", to: &lines) }
-            if let pushed = listener["not_taken"], !pushed.isNull { statement(pushed, "", to: &lines) }
+            for key in ["not_taken", "requests_refused"] {
+                if let pushed = listener[key], !pushed.isNull { statement(pushed, "", to: &lines) }
+            }
         }
         if replicators.isEmpty { lines.append("no replicator is configured") }
         return lines.joined(separator: "\n") + "\n"

@@ -48,7 +48,7 @@ struct CouchLargeDocumentTests {
             let (status, words) = try await pull(a, target, MemoryBudget(limit: 4 << 20))
             #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")
             #expect(words?.contains("document large has ") == true && words?.contains("this agent's limits.memory (4194304)") == true, "\(words ?? "")")
-            let needed = words?.number(after: "limits: { memory } here to ")
+            let needed = words?.mebibytes(after: "limits: { memory: ")
             // With that much memory it is pulled, on its own, and not before.
             let asked = server.count("POST /_bulk_get")
             #expect(try await pull(a, target, MemoryBudget(limit: 4 << 20)).0.counts.total == 0 && server.count("POST /_bulk_get") == asked)
@@ -110,9 +110,10 @@ struct CouchLargeDocumentTests {
 }
 
 extension String {
-    /// The number that comes after these words.
-    fileprivate func number(after words: String) -> Int? {
+    /// The bytes that `12MiB` after these words stands for.
+    fileprivate func mebibytes(after words: String) -> Int? {
         guard let place = firstRange(of: words)?.upperBound else { return nil }
-        return Int(self[place...].prefix { $0.isNumber })
+        let number = self[place...].prefix { $0.isNumber }
+        return self[number.endIndex...].hasPrefix("MiB") ? Int(number).map { $0 << 20 } : nil
     }
 }

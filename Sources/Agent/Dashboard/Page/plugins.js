@@ -35,7 +35,7 @@ function one(plugin, isChosen) {
     h("p", { class: "faint" }, plugin.used_by.length ? `Used by ${[...new Set(plugin.used_by)].join(", ")}` : `Not used; it has ${plugin.hooks.join(", ") || "no hooks"}`),
     plugin.refused && h("div", { class: "trouble" }, h("p", null, h("strong", null, plugin.refused.only_tests ? `Its tests fail now; version ${plugin.refused.version} stays in use` : `${plugin.refused.version ? `Version ${plugin.refused.version}` : "What is in the folder"} is refused; the previous one stays in use`)), h("pre", null, plugin.refused.error)),
     plugin.rolled_back && h("p", { class: "hint" }, `Rolled back by hand from ${plugin.rolled_back.from}; it holds until the file changes or is reloaded.`),
-    plugin.failing.map((use) => h("div", { class: "trouble" }, h("p", null, h("strong", null, `${use.used_by}: failed ${plural(use.failures, "time")} in a row, and is called only now and then`)), h("pre", null, use.error))),
+    plugin.failing.map((use) => h("div", { class: "trouble" }, h("p", null, h("strong", null, `${use.used_by}: failed ${plural(use.failures, "time")} in a row${use.peer ? ` for ${use.peer}` : ""}, and is called only now and then`)), h("pre", null, use.error))),
     plugin.parameter_problems.map((problem) => h("p", { class: "trouble" }, problem)),
     pairs([
       ["Calls", count(plugin.calls)], ["p99", milliseconds(plugin.p99_ms)], ["Errors", count(plugin.errors)], ["Rejected", count(plugin.rejected)],

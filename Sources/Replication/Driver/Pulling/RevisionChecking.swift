@@ -106,7 +106,7 @@ enum RevisionChecking {
         var error = ReplicationError(
             domain: .http, code: isTooLarge ? 413 : 503,
             message: "document \(revision.id) \(reservationPurpose ?? ""), for which \(needed) bytes of memory are needed; "
-                + (isTooLarge ? "half of limits.memory (\(memory.limit)) is less" : "limits.memory (\(memory.limit)) has no room now"))
+                + (isTooLarge ? "half of limits.memory (\(memory.limit)) is less, it takes limits: { memory: \(MemoryBudget.settingText(2 * needed)) } or more" : "limits.memory (\(memory.limit)) has no room now"))
         error.exceedsLocalSize = isTooLarge
         // Work may use half of it.
         if isTooLarge { error.neededMemory = 2 * needed }

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Environment
 import Interfaces
 
 /// Sends revisions that the peer wants, if the peer may still have them.
@@ -139,7 +140,7 @@ extension ReplicationError {
     init(unsent bytes: Int, memory: Int) {
         self.init(
             domain: .http, code: 503, message: "it has \(bytes) bytes, for which this agent's limits.memory (\(memory)) has no room while a peer pulls it",
-            remedy: "set limits: { memory } of this agent to \(ReplicationLimits.memory(toGive: bytes)) or more and restart it, or have the document made smaller")
+            remedy: "set limits: { memory: \(MemoryBudget.settingText(ReplicationLimits.memory(toGive: bytes))) } here, or more, and restart the agent, or have the document made smaller")
         exceedsLocalSize = true
     }
 }
