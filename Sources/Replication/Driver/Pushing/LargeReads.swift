@@ -43,15 +43,18 @@ struct LargeReads {
         _ source: FeedSource, _ read: @escaping @Sendable (ReadTransaction, FeedSource) throws -> Found, then: @escaping @Sendable (SessionDriver, Found) -> Void
     ) {
         guard !driver.isPassive else { return driver.read { try read($0, source) } then: { then($0, $1) } }
-        var bounded = source
-        bounded.largestBody = max(DriverBounds.smallBodyBytes, driver.memory.limit / DriverBounds.largeBodyFraction)
-        driver.read { [bounded] in try read($0, bounded) } then: { driver, found in
+        let most = max(DriverBounds.smallBodyBytes, driver.memory.limit / DriverBounds.largeBodyFraction)
+        driver.read {
+            var bounded = source
+            bounded.largestBody = most
+            return try read($0, bounded)
+        } then: { driver, found in
             let bytes = found.documents.reduce(0) { $0 + $1.bytesLeftOut }
             guard bytes > 0 else { return then(driver, found) }
             driver.largeReads.claim(bytes) { driver, claim in
                 driver.read { try read($0, source) } then: { driver, found in
                     var found = found
-                    for index in found.documents.indices where found.documents[index].body.count > bounded.largestBody ?? 0 {
+                    for index in found.documents.indices where found.documents[index].body.count > most {
                         found.documents[index].claim = claim
                     }
                     then(driver, found)

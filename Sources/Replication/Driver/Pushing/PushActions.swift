@@ -37,7 +37,7 @@ struct PushActions {
     }
 
     private func read(from position: FeedPosition, limit: Int, isBacklog: Bool, _ link: CollectionLink) {
-        let (slot, generation, memory, historyLimit) = (link.slot, link.generation, driver.memory, driver.dialect.maximumHistory(slot))
+        let (slot, generation, memory, historyLimit) = (link.slot, link.generation, driver.memory, driver.dialect.maximumHistory(link.slot))
         driver.largeReads.read(link.source) { transaction, source -> Reserved<FeedPage> in
             let (bytes, reservation) = SessionAccounts.pageReservation(memory)
             let page = try source.read(
