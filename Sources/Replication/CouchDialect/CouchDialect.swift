@@ -46,6 +46,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         // Push
         var outgoing: [OutgoingDocument] = []
         var writes = 0
+        /// Size of the documents in them, each of which is a copy of what the push holds.
+        var writeBytes = 0
         // Pull
         var lists: [UInt64: CouchFeedPage] = [:]
         var lastList: UInt64 = 0
@@ -176,7 +178,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     var isOver: Bool { state.withLock { $0.isOver } }
     var hasPendingOutput: Bool { state.withLock { !$0.outgoing.isEmpty || $0.writes > 0 } }
     /// Answers themselves are claimed in the budget.
-    var bufferedBytes: Int { state.withLock { $0.entryBytes + $0.leafBytes } }
+    var bufferedBytes: Int { state.withLock { $0.entryBytes + $0.leafBytes + $0.writeBytes } }
     /// Answers being processed are our own work.
     var messageBytes: Int { 0 }
     var owedSince: Int64? { owed.since }

@@ -99,12 +99,15 @@ extension CouchDialect {
 
     /// Starts the requests that may be sent now.
     func write() {
-        while let documents = nextWrite() {
-            run { try await $0.write(documents) } finally: { $0.writes -= 1 }
+        while let (documents, bytes) = nextWrite() {
+            run { try await $0.write(documents) } finally: {
+                $0.writes -= 1
+                $0.writeBytes -= bytes
+            }
         }
     }
 
-    private func nextWrite() -> [OutgoingDocument]? {
+    private func nextWrite() -> (documents: [OutgoingDocument], bytes: Int)? {
         state.withLock { state in
             guard !state.isOver, !state.outgoing.isEmpty, state.writes < CouchBounds.writes else { return nil }
             var count = 0
@@ -118,53 +121,64 @@ extension CouchDialect {
             guard isFull || state.writes == 0 else { return nil }
             defer { state.outgoing.removeFirst(count) }
             state.writes += 1
-            return Array(state.outgoing[..<count])
+            state.writeBytes += bytes
+            return (Array(state.outgoing[..<count]), bytes)
         }
     }
 
     private func write(_ documents: [OutgoingDocument]) async throws {
         var plain: [OutgoingDocument] = []
-        var texts: [[UInt8]] = []
         for document in documents {
-            do {
-                if document.hasBlobs, try await writeAlone(document) { continue }
-                texts.append(try await text(of: document))
-                plain.append(document)
-            } catch {
-                let failure = ReplicationError(ownBlob: error) ?? ReplicationError(couch: error)
-                guard failure.domain == .http || failure.domain == .store else { throw error }
-                answer(document, failure)
+            try await answeringOwnFailure(document) {
+                if !document.hasBlobs { plain.append(document) } else if try await !writeAlone(document) { plain.append(document) }
             }
         }
-        if !plain.isEmpty { try await write(plain[...], texts[...]) }
+        if !plain.isEmpty { try await write(plain[...]) }
+    }
+
+    /// Something is wrong with one document here: the others go on.
+    ///
+    /// - Throws: errors that concern the connection, or this side.
+    private func answeringOwnFailure(_ document: OutgoingDocument, _ work: () async throws -> Void) async throws {
+        do { try await work() } catch {
+            let failure = ReplicationError(ownBlob: error) ?? ReplicationError(couch: error)
+            guard failure.domain == .http || failure.domain == .store else { throw error }
+            answer(document, failure)
+        }
     }
 
     /// Writes the documents; if the peer cannot take all of them, in halves, down to the document that it cannot take.
-    private func write(_ documents: ArraySlice<OutgoingDocument>, _ texts: ArraySlice<[UInt8]>) async throws {
+    private func write(_ documents: ArraySlice<OutgoingDocument>) async throws {
         do {
-            try await writeAtOnce(documents, texts)
+            try await writeAtOnce(documents)
         } catch let error as ReplicationError where error.forbidsWriting {
             tell([.push(slot: 0, .forbidden(nil, documents.map(\.id), error))])
         } catch let error as ReplicationError where error.mayBeOneDocument {
             guard documents.count > 1 else { return answer(documents[documents.startIndex], error) }
             let middle = documents.startIndex + documents.count / 2
-            try await write(documents[..<middle], texts[..<middle])
-            try await write(documents[middle...], texts[middle...])
+            try await write(documents[..<middle])
+            try await write(documents[middle...])
         }
     }
 
-    private func writeAtOnce(_ documents: ArraySlice<OutgoingDocument>, _ texts: ArraySlice<[UInt8]>) async throws {
+    private func writeAtOnce(_ all: ArraySlice<OutgoingDocument>) async throws {
+        var documents: [OutgoingDocument] = []
         var body = ByteBuffer()
-        body.reserveCapacity(texts.reduce(64) { $0 + $1.count + 1 })
+        body.reserveCapacity(all.reduce(64) { $0 + $1.heldBytes + 256 })
         body.writeString("{\"new_edits\":false,\"docs\":[")
-        for (index, text) in texts.enumerated() {
-            if index > 0 { body.writeString(",") }
-            body.writeBytes(text)
+        for document in all {
+            try await answeringOwnFailure(document) {
+                let text = try await text(of: document)
+                if !documents.isEmpty { body.writeString(",") }
+                body.writeBytes(text)
+                documents.append(document)
+            }
         }
+        if documents.isEmpty { return }
         body.writeString("]}")
         var request = PeerRequest("POST", "/_bulk_docs", json: nil, atMost: CouchBounds.answerBytes(rows: documents.count))
         request.headers.append(("Content-Type", "application/json"))
-        request.body = .bytes(body)
+        request.body = .bytes(consume body)
         let answer = try await ask(request)
         let what = "POST _bulk_docs"
         guard answer.isGood else { throw ReplicationError(answer, to: what) }
