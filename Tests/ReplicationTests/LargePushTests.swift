@@ -1,5 +1,6 @@
 import Environment
 import Interfaces
+import TestSupport
 import Testing
 
 @testable import Replication
