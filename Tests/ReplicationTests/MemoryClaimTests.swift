@@ -17,6 +17,13 @@ import Testing
         }
     }
 
+    /// What happened, in order.
+    private final class Notes: Sendable {
+        private let notes = Mutex<[String]>([])
+        func append(_ note: String) { notes.withLock { $0.append(note) } }
+        var all: [String] { notes.withLock { $0 } }
+    }
+
     private let megabyte = 1 << 20
     /// - Parameter time: one that passes at once only where a test is about waiting: several that wait would use up each other's patience.
     private func budget(_ megabytes: Int, _ time: any TimeSource = SystemTime()) -> MemoryBudget { MemoryBudget(limit: megabytes << 20, time: time) }
@@ -150,11 +157,11 @@ import Testing
         let (greedy, modest) = (budget.claimant(), budget.claimant())
         var first: MemoryBudget.Claim? = greedy.claim()
         try await first?.grow(to: 20 * megabyte)
-        let order = Mutex<[String]>([])
+        let order = Notes()
         func growth(_ claim: MemoryBudget.Claim, _ name: String) -> Task<Void, Never> {
             Task {
                 let refusal = await refusal(claim, to: 20 * megabyte)
-                order.withLock { $0.append(refusal.map { "\(name): \($0)" } ?? name) }
+                order.append(refusal.map { "\(name): \($0)" } ?? name)
                 claim.complete(at: 0)
             }
         }
@@ -165,7 +172,7 @@ import Testing
         while budget.waitingClaims < 4 { await Task.yield() }
         first = nil
         for task in others + [last] { await task.value }
-        #expect(order.withLock { $0 } == ["modest", "greedy", "greedy", "greedy"])
+        #expect(order.all == ["modest", "greedy", "greedy", "greedy"])
     }
 
     @Test func whatIsKeptForSomethingThatDripsIsGivenUpForOneThatWaits() async throws {
@@ -192,10 +199,9 @@ import Testing
         kept.keep()
         let next = budget.claimant().claim()
         let waiting = Task { await refusal(next, to: 20 * megabyte) }
-        let end = Mutex(false)
-        let arriving = Task { while !end.withLock({ $0 }) { kept.advance(by: megabyte); await Task.yield() } }
+        let arriving = Task { while !Task.isCancelled { kept.advance(by: megabyte); await Task.yield() } }
         #expect(await waiting.value == .noMemory && kept.refusal == nil)
-        end.withLock { $0 = true }
+        arriving.cancel()
         await arriving.value
         withExtendedLifetime((kept, next)) {}
     }
