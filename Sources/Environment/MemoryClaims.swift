@@ -244,7 +244,8 @@ extension MemoryBudget {
                 guard ownWait < Self.longestOwnWait else { throw refuse(claim: number) }
                 pause = Self.pause(after: ownWait)
                 func passes(_ time: Int) -> Bool { ownWait / time < (ownWait + pause) / time }
-                if ownWait < Self.evictingAfter, passes(Self.evictingAfter) { makeRoom(for: bytes) }
+                // Nobody is evicted for it while it waits for other claims.
+                if ownWait < Self.evictingAfter, passes(Self.evictingAfter), isAlone(claim: number) { makeRoom(for: bytes) }
                 if passes(Self.refusingEvery) { refuseLast(besides: number) }
                 ownWait += pause
             case .waits:
@@ -255,6 +256,8 @@ extension MemoryBudget {
             try await time.sleep(nanoseconds: UInt64(pause) * 1_000_000)
         }
     }
+
+    private func isAlone(claim number: Int) -> Bool { state.withLock { $0.claims.bytes == $0.claims.entries[number]?.bytes ?? 0 } }
 
     /// It has waited for too long; what its peer is asked for next has its place in line.
     private func refuse(claim number: Int) -> ClaimRefusal {

@@ -56,6 +56,7 @@ struct LargeReads {
                     var found = found
                     for index in found.documents.indices where found.documents[index].body.count > most {
                         found.documents[index].claim = claim
+                        driver.accounts.areClaimed(found.documents[index].body.count, claim)
                     }
                     then(driver, found)
                 }
