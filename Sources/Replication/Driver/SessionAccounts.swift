@@ -29,7 +29,7 @@ final class SessionAccounts {
     private var isDisconnected = false
     /// Memory of blob names found in revisions whose batch is still being checked, in bytes.
     private var foundBytes = 0
-    /// Claims for bodies that are among the outgoing ones, for as long as those are here.
+    /// Claims for large bodies and their messages, for as long as those are here.
     private var claims: [(claim: WeakClaim, bytes: Int)] = []
 
     private struct WeakClaim { weak var claim: MemoryBudget.Claim? }
@@ -78,7 +78,7 @@ final class SessionAccounts {
     /// A reservation made for work is kept until its results are accounted for, at the end of the turn.
     func keepUntilCounted(_ reservation: MemoryBudget.Reservation?) { if let reservation { reservations.append(reservation) } }
 
-    /// Bodies of this size are accounted for by a claim.
+    /// A claim accounts for this much of what this side pushes.
     func areClaimed(_ bytes: Int, _ claim: MemoryBudget.Claim) { claims.append((WeakClaim(claim: claim), bytes)) }
 
     private func claimedBytes() -> Int {
@@ -115,7 +115,7 @@ final class SessionAccounts {
             (driver.dialect.messageBytes - queued + unfinishedBytes) / 2 * 3 + driver.blobs.machine.bytes + awaitedBytes
             + (driver.blobs.machine.isFetching ? bufferedBytes : 0)
         // Data read for the peer waits for its answers.
-        let outgoing = max(0, outgoingBytes - claimedBytes()) / 4 * 5 + queued + unread
+        let outgoing = max(0, outgoingBytes / 4 * 5 + queued - claimedBytes()) + unread
         // What we push is our own work as well, whatever the protocol: a large document would never arrive.
         let owedByPeer = driver.dialect.traits.holdsOnlyOwnWork ? 0 : unsettled + (driver.isPassive ? outgoing : 0)
         let tools = driver.dialect.bufferedBytes - driver.dialect.messageBytes + unsettled + outgoing - owedByPeer

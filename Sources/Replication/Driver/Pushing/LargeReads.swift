@@ -51,20 +51,18 @@ struct LargeReads {
         } then: { driver, found in
             let bytes = found.documents.reduce(0) { $0 + $1.bytesLeftOut }
             guard bytes > 0 else { return then(driver, found) }
-            driver.largeReads.claim(bytes) { driver, claim in
+            driver.largeReads.claim(2 * bytes) { driver, claim in
                 driver.read { try read($0, source) } then: { driver, found in
                     var found = found
-                    for index in found.documents.indices where found.documents[index].body.count > most {
-                        found.documents[index].claim = claim
-                        driver.accounts.areClaimed(found.documents[index].body.count, claim)
-                    }
+                    for index in found.documents.indices where found.documents[index].body.count > most { found.documents[index].claim = claim }
+                    driver.accounts.areClaimed(2 * bytes, claim)
                     then(driver, found)
                 }
             }
         }
     }
 
-    /// Claims memory for bodies of this size, for as long as it takes until there is some.
+    /// Claims memory for bodies and their messages, however long it takes until there is some.
     private func claim(_ bytes: Int, then: @escaping @Sendable (SessionDriver, MemoryBudget.Claim) -> Void) {
         driver.attempt { [weak claimant = driver.claimant] () async throws -> MemoryBudget.Claim in
             while true {
@@ -81,7 +79,7 @@ struct LargeReads {
             }
         } then: { driver, claim in
             let counters = driver.counters
-            claim.keep(atLeast: max(DriverBounds.slowestLargeBytes, bytes / DriverBounds.slowestLargeFraction)) { Int(clamping: counters.snapshot.bytesSent) }
+            claim.keep(atLeast: max(DriverBounds.slowestLargeBytes, bytes / 2 / DriverBounds.slowestLargeFraction)) { Int(clamping: counters.snapshot.bytesSent) }
             claim.whenRevoked { [weak owner = driver.owner] in owner?.later { $0.largeReads.giveUp() } }
             then(driver, claim)
         }
