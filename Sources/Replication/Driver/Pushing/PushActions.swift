@@ -74,13 +74,17 @@ struct PushActions {
 
     private func exclude(_ kept: [KeptBack], _ link: CollectionLink) {
         guard let remote = link.remote else { return driver.tell(link, push: .excluded(kept.map(\.document.id))) }
-        let (slot, generation, source) = (link.slot, link.generation, link.source)
+        let (slot, generation, source, comparesThrough) = (link.slot, link.generation, link.source, link.comparesThrough)
         let exclusions = kept.map { Exclusion($0, remote, link.pushFilter) }
         driver.write { transaction in
             let rows = exclusions.map { row in
                 var row = row
                 row.revision = row.revision.map { transaction.listName(of: $0, source.collection, row.id) }
                 return row
+            }
+            // The peer may have lost what it is noted to have, and was not asked: once the filter lets the document pass, it would count as delivered.
+            for row in rows where row.sequence <= comparesThrough {
+                if let revision = row.revision { try transaction.forgetRemoteRevision(remote, source.collection, row.id, ifItIs: revision) }
             }
             try transaction.exclude(source.collection, rows)
         } then: { driver, _ in
