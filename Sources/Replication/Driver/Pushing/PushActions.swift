@@ -21,6 +21,7 @@ struct PushActions {
         case .unlistSettled(let ids): unlistSettled(ids, link)
         case .offer(let list, let documents): driver.dialect.offer(link.slot, list, documents)
         case .compare(let questions): compare(questions, link)
+        case .move(let document, let tombstone): move(document, below: tombstone, link)
         case .send(let document): driver.outgoingChecks.send(document, link)
         case .withdraw(let document): driver.dialect.withdraw(link.slot, document, .superseded)
         case .announceCaughtUp: driver.dialect.announceCaughtUp(link.slot, isFiltered: link.pushFilter != nil && link.source.documentIDs != nil)
@@ -118,6 +119,20 @@ struct PushActions {
         driver.read { transaction in
             try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1, historyLimit: historyLimit)) }
         } then: { $0.tell(slot, generation, push: .compared($1)) }
+    }
+
+    private func move(_ document: OutgoingDocument, below tombstone: Version, _ link: CollectionLink) {
+        let (slot, generation, collection, remote) = (link.slot, link.generation, link.source.collection, link.remote)
+        let (id, version) = (document.id, document.version)
+        driver.write { transaction in
+            guard let remote, let current = try transaction.revision(named: version, collection, id),
+                let other = try transaction.revision(named: tombstone, collection, id)
+            else { return false }
+            do throws(StoreError) { return try transaction.moveDocument(collection, id, current, below: other, of: remote) } catch {
+                guard error.concernsOneDocument else { throw error }
+                return false
+            }
+        } then: { $0.tell(slot, generation, push: .moved(id, $1)) }
     }
 
     private func note(_ batch: AcknowledgedVersions.Batch, _ link: CollectionLink) {
