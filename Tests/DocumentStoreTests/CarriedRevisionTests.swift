@@ -18,12 +18,23 @@ import Testing
     }
 
     @discardableResult
-    private func insert(_ store: Store, _ vector: VectorHistory, body: String = "{}", deleted: Bool = false) async throws -> InsertOutcome {
+    private func insert(
+        _ store: Store, _ vector: VectorHistory, body: String = "{}", deleted: Bool = false, remote: RemoteID? = nil
+    ) async throws -> InsertOutcome {
         let c = try store.c
         var incoming = IncomingRevision(
-            id: doc("x"), revision: RevisionID(vector.vector.current), history: [], isDeleted: deleted, body: Array(body.utf8))
+            id: doc("x"), revision: RevisionID(vector.vector.current), history: [], isDeleted: deleted, body: Array(body.utf8), remote: remote)
         incoming.vector = vector
         return try await store.database.write { [incoming] in try $0.insert(incoming, into: c, conflicts: .refuse) }
+    }
+
+    @Test("the current revision, which a remote is known to have, is not fetched from it once more")
+    func isCurrentThere() async throws {
+        let store = try Store()
+        let (c, remote) = (try store.c, try await store.remote())
+        try await insert(store, try VectorHistory("5@\(Self.bob)", history: ""), remote: remote)
+        let offer = RevisionOffer(id: doc("x"), revision: try RevisionID(named: "5@\(Self.bob)"))
+        #expect(try await store.database.read { try $0.missing(c, [offer], from: remote, naming: .vectors) } == [.have])
     }
 
     @Test("what was made at the other agent of the same revision, which has another id there, is newer", arguments: [false, true], [false, true])

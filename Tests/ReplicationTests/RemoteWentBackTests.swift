@@ -77,6 +77,28 @@ struct RemoteWentBackTests {
         #expect(try await other.body("held") == #"{"n":1}"#)
     }
 
+    /// It is not offered there, so nothing is known about it.
+    @Test("a document that the push filter keeps back from a remote that has lost it is pushed once the filter lets it pass", arguments: [false, true])
+    func keptBackMeanwhile(_ fails: Bool) async throws {
+        let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))
+        let filter = TestFilter { _, _ in .pass }
+        func run(_ database: TestDatabase) async -> ReplicatorStatus {
+            await Replicator(ReplicatorConfiguration(edge, .push) { $0.only { $0.pushFilter = filter } }, Hub(database)).run()
+        }
+        try await edge.fill(0..<3)
+        try await edge.put("kept", "{}")
+        #expect(await run(hub).error == nil)
+        filter.become("2") { document, _ in
+            let failure = PolicyFailure(plugin: "test-filter", version: "2", kind: "plugin_error", message: "")
+            return document.id == doc("kept") ? fails ? .failed(failure) : .reject : .pass
+        }
+        #expect(await run(other).wentBack != nil)
+        #expect(try await other.count() == 3)
+        filter.become("3") { _, _ in .pass }
+        #expect(await run(other).error == nil)
+        #expect(try await other.body("kept") == "{}")
+    }
+
     @Test("a document that a remote without its data refuses is not taken for delivered")
     func refusedAfterwards() async throws {
         let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))

@@ -67,6 +67,42 @@ extension WriteTransaction {
         return SavedRevision(revision: winner.revision, sequence: sequence ?? SequenceNumber(row.sequence))
     }
 
+    /// Moves a document that is read beside a tombstone on top of it: that is the one of a remote which accepts only its successors, and the pull does not
+    /// bring it because it is here. The content becomes a new revision below it, and its branch ends, as if a conflict between the two had been decided for
+    /// the document.
+    ///
+    /// A document that another remote has, too, stays as it is unless its versions can say that the result replaces it: that remote would refuse the
+    /// result, and the two would be in each other's way for ever.
+    /// - Parameter current: the revision that the remote refused.
+    /// - Returns: false if nothing can be done. True if the document was moved, or has changed in the meantime.
+    public func moveDocument(
+        _ collection: Collection, _ id: DocumentID, _ current: RevisionID, below tombstone: RevisionID, of remote: RemoteID
+    ) throws(StoreError) -> Bool {
+        guard let row = try row(collection, id), row.revision == current else { return true }
+        guard !row.isDeleted, !row.isConflicted else { return false }
+        var tree = try tree(collection, of: row, id)
+        var remotes = row.remotes
+        remotes.spellOut(current)
+        guard tree.isTombstone(tombstone), remotes.set(remote, tombstone) else { return false }
+        // It was given up here for the one on which the document was created.
+        if let end = tree.endOfBranch(of: tombstone), end != tombstone { tree.removeBranch(end, keeping: [tombstone]) }
+        guard let local = tree.leaves.first(where: { $0.revision == current }), let survivor = tree.leaves.first(where: { $0.revision == tombstone })
+        else { return false }
+        let vectors = (survivor: tree.nearestVector(of: tombstone), loser: tree.nearestVector(of: current))
+        var others = remotes
+        others.forget(remote)
+        guard vectors.loser != nil || !others.know(local, beside: survivor, tree),
+            let new = try resolved(collection, id, row, (local, survivor), survivor, .localWins, hasVectors: tree.hasVectors)
+        else { return false }
+        // The tombstone stays: what it ended must not come back.
+        let kept = tree.ancestors(of: current).first { tree.isDeleted($0) == true }
+        if state.keepers.areSeen { try end(current, in: &tree, id) } else { tree.removeBranch(current, keeping: Set([kept].compactMap(\.self))) }
+        try add(new, history: [tombstone], to: &tree, id)
+        try noteDecision(new.revision, tombstone, vectors.survivor, over: current, vectors.loser, in: &tree)
+        _ = try place(collection, id, row, &tree, new, remotes: remotes, record: nil, previous: nil)
+        return true
+    }
+
     /// The result of a decision supersedes both sides: a peer with version vectors that has either one considers it newer.
     func noteDecision(
         _ result: RevisionID, _ survivor: RevisionID, _ survivors: VersionVector?, over loser: RevisionID, _ losers: VersionVector?,

@@ -40,14 +40,9 @@ struct IncomingPlace {
         hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(revision, of: row.revision)
         let ancestor = incoming.history.first { tree.contains($0) }
         descends = ancestor == row.revision || replaced.contains(row.revision)
-        // A remote of ours that has the tombstone which is current here does not have the other one, and could never be given what goes on from that:
-        // it is a conflict, and its sender decides it once it has pulled the current tombstone. Where the two have no history in common, that remote
-        // takes it for a new document.
-        let isShared = conflicts != .store && row.remotes.entries.contains { $0.revision == nil || $0.revision == row.revision }
         // Once all branches are deleted, there is nothing left to decide, though an earlier version may have recorded a conflict between them.
         let isOver = row.isDeleted && (!row.isConflicted || tree.leaves.allSatisfy(\.isDeleted))
-        let tombstone = isOver ? ancestor.flatMap { tree.isTombstone($0) ? $0 : nil } : nil
-        goesOn = tombstone.map { !isShared || tree.commonAncestor(of: $0, and: row.revision) == nil } == true
+        goesOn = isOver && ancestor.map { tree.isTombstone($0) } == true
         // What a passive side accepts without a resolver, it accepts with one as well.
         let isRecreated = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !incoming.isDeleted)
         fits = descends || goesOn || isRecreated || incoming.isDeleted && ancestor.map { tree.isLeaf($0) } == true

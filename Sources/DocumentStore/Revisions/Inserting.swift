@@ -245,7 +245,7 @@ extension WriteTransaction {
 extension ReadTransaction.Row {
     /// Whether the remote was known to have the current revision, and offers another leaf that is here: then it has switched to that one.
     func isLeft(by remote: RemoteID, for leaf: RevisionID, in tree: RevisionTree) -> Bool {
-        !isDeleted && !isConflicted && remotes.revision(remote, current: revision) == revision && tree.isLeaf(leaf)
+        leaf != revision && !isDeleted && !isConflicted && remotes.revision(remote, current: revision) == revision && tree.isLeaf(leaf)
     }
 }
 

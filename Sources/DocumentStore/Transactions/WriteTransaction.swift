@@ -52,7 +52,8 @@ public final class WriteTransaction: ReadTransaction {
         }
     }
 
-    /// The remote does not have this revision, although it is noted as the one that it has: it lost its data since. A document with a conflict keeps the note.
+    /// The remote does not have this revision, or may not have it, although it is noted as the one that it has: it lost its data since. A document with a
+    /// conflict keeps the note.
     public func forgetRemoteRevision(
         _ remote: RemoteID, _ collection: Collection, _ id: DocumentID, ifItIs revision: RevisionID
     ) throws(StoreError) {

@@ -120,6 +120,15 @@ extension CouchDialect {
         return ([UInt8](answer.body.readableBytesView), token)
     }
 
+    /// Whether the peer's copy is not the one with this token. One that it does not show may be.
+    private func hasOther(checkpoint id: String, than token: String) async throws -> Bool {
+        let path = Self.path(checkpoint: id)
+        let answer = try await ask(PeerRequest("GET", path, json: nil, atMost: CouchBounds.logBytes))
+        if answer.status == 404 { return true }
+        guard answer.isGood, !answer.isTooLarge else { return false }
+        return try await reading(answer, "GET \(path)") { $0["_rev"]?.asString } != token
+    }
+
     /// How far both sides got, according to their copies.
     func agree(own text: [UInt8]?, _ peer: PeerCheckpoint) -> CheckpointBody.Agreement {
         let own = ReplicationLog(parsing: text ?? [])
@@ -140,7 +149,11 @@ extension CouchDialect {
     func saveCheckpoint(_ slot: Int, id: String, body: [UInt8], token: String) {
         run { dialect in
             guard case .object(var object) = try JSONValue(parsing: body) else { return }
-            if !token.isEmpty { object["_rev"] = .string(token) }
+            if !token.isEmpty {
+                object["_rev"] = .string(token)
+                // CouchDB takes a local document with whichever revision it is sent, even for a database that was created anew in the meantime.
+                if try await dialect.hasOther(checkpoint: id, than: token) { return dialect.tell([.checkpoint(slot: slot, .peerConflict)]) }
+            }
             // Everything the checkpoint claims must first be on the peer's disk.
             let commit = try await dialect.ask(PeerRequest("POST", "/_ensure_full_commit", json: .object(JSONObject()), atMost: CouchBounds.smallAnswerBytes))
             if let error = Self.doubt(commit) { return dialect.tell([.checkpoint(slot: slot, .peerCannotConfirm(error))]) }

@@ -27,10 +27,10 @@ struct DialectTraits: Sendable {
     /// one that is not shown are treated alike.
     var saysThatCheckpointIsMissing: Bool
     /// If a save of the checkpoint is in conflict, and the peer has another copy than the last one known here, replication begins again from what
-    /// both sides have. If the peer has none any more, it does so with any protocol.
+    /// both sides have. If the peer has none any more, it does so with any protocol. The copy is also looked at while the connection is idle.
     ///
-    /// With CouchDB a connection is a series of HTTP requests, which goes on while the database is restored from a backup: only a checkpoint
-    /// conflict reveals it. With BLIP the connection would have ended.
+    /// With CouchDB a connection is a series of HTTP requests, which goes on while the database is restored from a backup, or deleted and created anew:
+    /// only the checkpoint reveals it. With BLIP the connection would have ended.
     var isRestartedByConflicts: Bool
 
     // MARK: Messages

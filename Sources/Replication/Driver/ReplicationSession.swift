@@ -89,6 +89,18 @@ public actor ReplicationSession: MessageReceiver {
     /// requests again what could not be obtained.
     func reconnectLater() { driver.turn { $0.reconnecting.reconnectLater() } }
 
+    /// Where an idle connection says nothing about the peer, has its copies of the checkpoints looked at.
+    ///
+    /// - Returns: whether it is such a connection.
+    func checkPeer() -> Bool {
+        guard driver.dialect.traits.isRestartedByConflicts else { return false }
+        driver.turn { driver in
+            guard driver.life == .running else { return }
+            for link in driver.links where link.checkpoint != nil { driver.tell(link, checkpoint: .checkPeer) }
+        }
+        return true
+    }
+
     /// Offers again what the peer refused.
     func retryRefused() {
         driver.turn { driver in

@@ -13,6 +13,8 @@ struct CheckpointMachine {
         case timerElapsed
         /// Everything is idle: unsaved progress is saved now.
         case saveNow
+        /// Nothing has happened for some time: the peer may have lost its copy without any sign of it.
+        case checkPeer
         /// Everything the checkpoint claims is durably recorded.
         case noted
         case peerSaved(token: String)
@@ -53,6 +55,8 @@ struct CheckpointMachine {
         /// After a conflict: the peer is asked for the token of its present copy.
         case fetchingToken(CheckpointBody, attempt: Int)
         case savingHere(CheckpointBody)
+        /// The peer is asked for the token of its copy, which should be the one that it got last.
+        case checkingPeer
         /// The disk here is full: nothing is saved until the timer fires.
         case awaitingSpace
         /// The peer does not save; the progress of this connection will be repeated next time.
@@ -74,8 +78,7 @@ struct CheckpointMachine {
     /// Why the peer keeps no checkpoint of ours; it is not asked again on this connection.
     private(set) var refusal: ReplicationError?
 
-    /// Set for a peer that can be restored without the connection ending (HTTP): only a checkpoint conflict reveals that it is not in its former
-    /// state.
+    /// Set for a peer that can be restored without the connection ending: only its copy of the checkpoint reveals that it is not in its former state.
     private let isRestartedByConflicts: Bool
 
     init(id: String, saved: CheckpointBody, token: String, isRestartedByConflicts: Bool = false) {
@@ -92,7 +95,7 @@ struct CheckpointMachine {
     func isSaved(_ current: CheckpointBody) -> Bool {
         switch state {
         case .broken, .awaitingSpace: true
-        case .idle, .waiting: current == saved
+        case .idle, .waiting, .checkingPeer: current == saved
         default: false
         }
     }
@@ -109,6 +112,15 @@ struct CheckpointMachine {
             if state == .awaitingSpace { state = .idle }
             begin(current, &actions)
         case (.saveNow, _): begin(current, &actions)
+        case (.checkPeer, .idle) where isRestartedByConflicts && !token.isEmpty && refusal == nil:
+            state = .checkingPeer
+            actions.append(.fetchToken)
+        case (.tokenFetched(let new), .checkingPeer):
+            guard new == token else { return restart(&actions) }
+            state = .idle
+            // Progress made meanwhile went unnoticed.
+            handle(.progressed, current, &actions)
+        case (.peerRefused, .checkingPeer): state = .idle
         case (.noted, .noting(let body)) where refusal != nil: saveHereOnly(body, &actions)
         case (.noted, .noting(let body)):
             state = .savingAtPeer(body, attempt: 1)

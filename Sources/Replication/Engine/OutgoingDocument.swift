@@ -81,6 +81,8 @@ struct OutgoingFields: Sendable {
     var peerBranchEnd: BranchEnd?
     /// The peer asked for it, so it does not have it, and refused what it was sent.
     var wasWanted = false
+    /// The peer refused it when it arrived; its body may be gone from memory.
+    var wasSent = false
     /// The peer answered "forbidden" once; the second time is final.
     var wasForbidden = false
     /// The version of the push filter that decided about it.
@@ -244,7 +246,7 @@ enum Comparison: Sendable, Equatable {
     case older
     /// Both are here as branches of a conflict that is decided here.
     case branches
-    /// Ours goes on from a tombstone, and the peer's revision is another one, which is here as well: the pull does not bring it.
+    /// Ours goes on although the peer's revision, a tombstone, is here as well: the pull does not bring it.
     case goesOn(beside: Version)
     /// The peer's revision is an ancestor of a branch that was deleted here; the peer's branch has to end in the same way.
     case ended(BranchEnd)

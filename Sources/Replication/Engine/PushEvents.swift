@@ -51,6 +51,8 @@ enum PushEvent: Sendable {
     case forbidden(ChangeListID?, [DocumentID], ReplicationError)
     /// Answers ``PushAction/compare(_:)``.
     case compared([(DocumentID, Comparison)])
+    /// Answers ``PushAction/move(_:below:)``: whether there is another revision to be offered now.
+    case moved(DocumentID, Bool)
     /// Answers ``PushAction/send(_:)``: the peer has taken the document.
     case acknowledged(DocumentID, PeerTaking = .stored)
     /// The peer refused a document that was offered or sent.
@@ -104,6 +106,8 @@ enum PushAction: Sendable {
     case offer(ChangeListID, [OutgoingDocument])
     /// Asks the store how each document relates to the revision that the peer says it holds.
     case compare([(OutgoingDocument, Version)])
+    /// Has the store make the document a successor of the peer's tombstone.
+    case move(OutgoingDocument, below: Version)
     case send(OutgoingDocument)
     /// The peer requested it, and is informed that it will not come.
     case withdraw(OutgoingDocument)

@@ -111,6 +111,7 @@ struct PushMachine {
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
         case .unsent(let id, let error): giveUp(id, error, &actions)
         case .compared(let results): for (id, comparison) in results { accept(comparison, of: id, &actions) }
+        case .moved(let id, let isMoved): accept(moved: id, isMoved, &actions)
         case .acknowledged(let id, let taking): acknowledge(id, taking, &actions)
         case .refused(let id, let error): refuse(id, error, &actions)
         case .noted(let batch): acknowledged.noted(batch)

@@ -38,7 +38,7 @@ extension PushMachine {
             if document.isEndOfBranch { return ledger.readAgainForRest(id, peerVersion: document.version) }
             ledger.finish(id)
         } else if error.isConflict {
-            if case .sent = phase, compareTombstones(document, &actions) { return }
+            if case .sent = phase, compareWithPeers(document, &actions) { return }
             lose(document, to: nil, &actions)
         } else if error.isForbidden, !document.wasForbidden {
             ledger.readAgainForRest(id, wasForbidden: true)
@@ -47,14 +47,16 @@ extension PushMachine {
         }
     }
 
-    /// The peer took the proposal, which names what it has, but not our tombstone, which does not descend from that. If what it has is a tombstone as well,
-    /// it makes no difference which of the two a peer keeps, and the pull does not bring another revision.
-    private mutating func compareTombstones(_ document: OutgoingDocument, _ actions: inout [PushAction]) -> Bool {
-        guard document.isDeleted, let theirs = document.peerVersion, !document.history.contains(theirs),
+    /// The peer took the proposal, which names what it has, but not our revision, which does not descend from that. If what it has is a tombstone that is
+    /// here, the pull does not bring another revision. It makes no difference which of two tombstones a peer keeps; and a document can be created on
+    /// either.
+    private mutating func compareWithPeers(_ document: OutgoingDocument, _ actions: inout [PushAction]) -> Bool {
+        guard let theirs = document.peerVersion, !document.history.contains(theirs),
             document.offersBefore + 1 < settings.limits.offersPerDocument
         else { return false }
         var document = document
         document.offersBefore += 1
+        document.wasSent = true
         ledger.move(document.id, to: .comparing(document))
         actions.append(.compare([(document, theirs)]))
         return true
@@ -117,6 +119,9 @@ extension PushMachine {
 
     mutating func accept(_ comparison: Comparison, of id: DocumentID, _ actions: inout [PushAction]) {
         guard case .comparing(var document)? = ledger.phase(of: id) else { return }
+        if document.wasSent, !document.isDeleted {
+            guard case .goesOn = comparison else { return lose(document, to: nil, &actions) }
+        }
         switch comparison {
         case .newer(let history):
             if !settings.limits.hasPlanted(.forgottenParent) { (document.peerVersion, document.history) = (history.last, history) }
@@ -124,10 +129,14 @@ extension PushMachine {
         case .same(let version):
             (document.version, document.isEndOfBranch) = (version, false)
             peerHas(document, &actions)
-        // Both sides had deleted the document, each in its own way; nothing of the peer's is lost if it takes ours for the successor of its deletion.
-        case .goesOn(let tombstone):
+        // The peer's deletion is known here, and the document is there nevertheless: nothing is lost if the peer takes ours for its successor.
+        case .goesOn(let tombstone) where document.peerVersion != tombstone:
             document.peerVersion = tombstone
             offerAgain(document)
+        // As such it was refused.
+        case .goesOn(let tombstone):
+            ledger.move(id, to: .comparing(document))
+            actions.append(.move(document, below: tombstone))
         // The newer revision here was already read, or will be.
         case .older: ledger.finish(id)
         // A decision creates a new revision, which is pushed in its turn.
@@ -136,6 +145,12 @@ extension PushMachine {
         case .ended(let end): offerAgain(document.endOfBranch(end))
         case .branches, .unknown: lose(document, to: nil, &actions)
         }
+    }
+
+    /// The new revision is read in its turn.
+    mutating func accept(moved id: DocumentID, _ isMoved: Bool, _ actions: inout [PushAction]) {
+        guard case .comparing(let document)? = ledger.phase(of: id) else { return }
+        if isMoved { ledger.finish(id) } else { lose(document, to: document.peerVersion, &actions) }
     }
 
     /// The peer holds a revision that ours is not known to descend from.

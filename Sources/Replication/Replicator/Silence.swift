@@ -1,17 +1,22 @@
 import Interfaces
 
 /// A connection may be up and answer PING, and still not report changes at the peer: a load balancer lost half of it, or a feed died. So an idle
-/// replicator occasionally checks, over a separate connection, whether the peer has something that is not here.
+/// replicator occasionally checks, over a separate connection, whether the peer has something that is not here. And a peer that is asked by requests may
+/// be restored or created anew between two of them: whether it still has the checkpoint is checked as well.
 extension Replicator {
     /// Watches a session until cancelled; nil if there is nothing to watch.
     func watchForSilence(_ session: ReplicationSession) -> Task<Void, Never>? {
-        guard configuration.isContinuous, configuration.type.pulls, configuration.silenceIntervalSeconds > 0 else { return nil }
-        return environment.task { [weak self, environment, interval = configuration.silenceIntervalSeconds] in
+        guard configuration.isContinuous, configuration.silenceIntervalSeconds > 0 else { return nil }
+        return environment.task { [weak self, environment, interval = configuration.silenceIntervalSeconds, pulls = configuration.type.pulls] in
             var canary = IdleCanary(intervalSeconds: interval)
             var seconds = interval
             while true {
                 try? await environment.time.sleep(seconds: seconds)
-                guard !Task.isCancelled, let self, let next = await self.look(at: session, &canary) else { return }
+                guard !Task.isCancelled else { return }
+                let checks = await session.checkPeer()
+                guard pulls || checks else { return }
+                guard pulls else { continue }
+                guard let self, let next = await self.look(at: session, &canary) else { return }
                 seconds = next
             }
         }

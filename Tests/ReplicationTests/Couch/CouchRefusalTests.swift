@@ -168,7 +168,8 @@ struct CouchRefusalTests {
             let status = await Replicator(configuration, try DatabaseClient(target), environment: JumpingTime().environment).run()
             #expect(server.tree.documents.count == 3)
             #expect(changes ? status.error?.isTransient == true : status.error == nil, "\(status)")
-            #expect(server.count("PUT /_local") == 3)
+            // Another copy than the one that was read at first is noticed before it is replaced.
+            #expect(server.count("PUT /_local") == (changes ? 0 : 3))
         }
     }
 

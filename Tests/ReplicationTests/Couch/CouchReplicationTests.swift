@@ -5,6 +5,7 @@ import Interfaces
 import NIOCore
 import Replication
 import Synchronization
+import TestSupport
 import Testing
 import Transport
 
@@ -104,6 +105,32 @@ struct CouchReplicationTests {
             await replicator.wait { $0.counts.pushed == 21 && $0.activity == .idle }
             try await expectSame(a, server)
             #expect(replicator.status.counts.pulled == 21)
+            await replicator.stop()
+        }
+    }
+
+    /// The requests of one connection go on as if nothing had happened.
+    @Test("a database that is deleted and created anew behind a continuous push gets everything again", arguments: [true, false])
+    func createdAnew(isIdle: Bool) async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<20)
+        try await CouchServer.with { server, target in
+            let configuration = ReplicatorConfiguration(a, to: target, .push, continuous: true) {
+                $0.limits.checkpointIntervalSeconds = 0
+                $0.silenceIntervalSeconds = isIdle ? 600 : 0
+            }
+            // Where it is to be noticed by being idle, the time passes at once.
+            let environment = isIdle ? JumpingTime().environment : .system
+            let replicator = Replicator(configuration, try DatabaseClient(target), environment: environment)
+            await replicator.start()
+            await replicator.wait { $0.activity == .idle && $0.counts.pushed == 20 }
+            try await eventually("the checkpoint is saved") { !server.tree.local.isEmpty }
+            #expect(replicator.status.wentBack == nil)
+            server.change { $0 = CouchTree() }
+            if !isIdle { try await a.put("new", "{}") }
+            try await eventually("everything is there again") { server.tree.contents.count == (isIdle ? 20 : 21) && replicator.status.activity == .idle }
+            #expect(replicator.status.wentBack?.message.contains("lost its checkpoint") == true, "\(replicator.status)")
+            try await expectSame(a, server)
             await replicator.stop()
         }
     }

@@ -255,10 +255,9 @@ final class CouchServer: Sendable {
             guard method == "PUT" else {
                 return old.map { .json(JSONValue.object($0).text) } ?? .error(status: 404, error: "not_found", reason: "missing")
             }
-            guard var object = json?.asObject, old?["_rev"]?.asString == object["_rev"]?.asString else {
-                return .error(status: 409, error: "conflict", reason: "Document update conflict.")
-            }
-            let revision = "0-\((Int(old?["_rev"]?.asString?.dropFirst(2) ?? "0") ?? 0) + 1)"
+            // As in CouchDB since 2.0, which does not compare the revision with the one that it has.
+            guard var object = json?.asObject else { return .error(status: 400, error: "bad_request", reason: "Document must be a JSON object") }
+            let revision = "0-\((Int(object["_rev"]?.asString?.dropFirst(2) ?? "0") ?? 0) + 1)"
             object["_rev"] = .string(revision)
             state.tree.local[id] = object
             return .json(status: 201, Self.text(["ok": true, "id": .string("_local/\(id)"), "rev": .string(revision)]))

@@ -50,6 +50,34 @@ import Testing
         #expect(run.isSaved && run.machine.saved == body(5) && run.machine.isIdle)
     }
 
+    /// A peer that is asked by requests may have been created anew in between.
+    @Test(arguments: ["", "other", "t1"]) func whatAPeerHasIsCheckedWhileNothingHappens(_ there: String) {
+        var run = begun(isRestartedByConflicts: true)
+        #expect(run.on(.checkPeer) == [])
+        run.on(.noted)
+        run.on(.peerSaved(token: "t1"))
+        run.on(.savedHere)
+        #expect(run.on(.checkPeer) == [.fetchToken] && run.isSaved && !run.machine.isIdle)
+        run.current = body(5)
+        #expect(run.on(.progressed) == [])
+        let actions = run.on(.tokenFetched(there))
+        if there == "t1" {
+            #expect(actions == [.startTimer(intervals: 1)])
+            #expect(run.on(.timerElapsed) == [.note])
+        } else {
+            guard case .fail(let error)? = actions.first else { return #expect(Bool(false), "\(actions)") }
+            #expect(error.isBusy && actions.count == 1)
+        }
+    }
+
+    @Test func whereTheConnectionWouldHaveEndedNothingIsChecked() {
+        var run = begun()
+        run.on(.noted)
+        run.on(.peerSaved(token: "t1"))
+        run.on(.savedHere)
+        #expect(run.on(.checkPeer) == [])
+    }
+
     @Test func withoutRoomItIsSavedAfterLongerAndLongerDelays() {
         var run = begun()
         for (attempt, intervals) in [2, 4, 8, 16, 32, 64, 64].enumerated() {

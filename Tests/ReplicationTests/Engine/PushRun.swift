@@ -68,6 +68,7 @@ extension PushAction {
         case .unlist(let ids): "unlist \(ids.map(\.text).joined(separator: " "))"
         case .offer(_, let documents): "offer \(documents.names)"
         case .compare(let questions): "compare \(questions.map { "\($0.0.id) \($0.0.version) \($0.1)" }.joined(separator: " "))"
+        case .move(let document, let tombstone): "move \([document].names) below \(tombstone)"
         case .withdraw(let document): "withdraw \([document].names)"
         case .send(let document): "send \([document].names)"
         case .announceCaughtUp: "caught up"

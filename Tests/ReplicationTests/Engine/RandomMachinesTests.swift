@@ -62,13 +62,11 @@ import Testing
             limits.insertionBatchRows = 2
             limits.insertionBatch = 3
             push = PushMachine(
-                PushSettings(
-                    collection: .default, style: .propose, isContinuous: isContinuous, hasFilter: true, pulls: true, limits: limits),
+                PushSettings(collection: .default, style: .propose, isContinuous: isContinuous, hasFilter: true, pulls: true, limits: limits),
                 from: FeedPosition(0))
             pull = PullMachine(
                 PullSettings(
-                    collection: .default, role: .active, hasFilter: true, hasSyncFunction: false,
-                    hasResolver: true, keepsLists: true, documentIDs: nil, limits: limits))
+                    collection: .default, role: .active, hasFilter: true, hasSyncFunction: false, hasResolver: true, keepsLists: true, documentIDs: nil, limits: limits))
             pull.subscribe(since: nil)
             due = [.push(.decided([])), .pull(.started)]
         }
@@ -84,8 +82,7 @@ import Testing
         }
 
         mutating func offer() {
-            let handle = AnswerHandle(number: 1)
-            due.append(.pull(.listArrived(IncomingList(handle: handle, content: offeredList.content))))
+            due.append(.pull(.listArrived(IncomingList(handle: AnswerHandle(number: 1), content: offeredList.content))))
         }
 
         mutating func happen() {
@@ -196,6 +193,9 @@ import Testing
                 }
                 due.append(.push(.answered(list, answers)))
             case .compare(let questions): due.append(.compare(questions))
+            case .move(let document, _):
+                settled.insert(document.version)
+                due.append(.push(.moved(document.id, chance(50))))
             case .send(let document):
                 underWay[document.id] = nil
                 sent.insert(document.id)

@@ -35,12 +35,47 @@ import Testing
         #expect(push.machine.isIdle && push.isClean && push.machine.ledger.completedThrough == 1 && push.counts.failed == 0)
     }
 
-    @Test func itIsNotOfferedInVainForEver() throws {
+    /// The peer takes only what really descends from its tombstone, and says so to the proposal or when the document arrives.
+    @Test(arguments: [true, false]) func whereThatIsRefusedAsWellItIsMovedToThePeersTombstone(_ arrives: Bool) throws {
         var push = try refused(pulls: false)
-        for _ in 1..<push.machine.settings.limits.offersPerDocument {
-            #expect(push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))])) == ["offer a@3-a"])
-            push.on(.answered(try #require(push.list), [.conflict(current: rev("2-x"))]))
+        push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))]))
+        let list = try #require(push.list)
+        if arrives {
+            push.on(.answered(list, [.wanted(known: [])]))
+            push.on(.messageMade(doc("a")))
+            #expect(push.on(.refused(doc("a"), http(409))) == ["compare a 3-a 2-x"])
+        } else {
+            #expect(push.on(.answered(list, [.conflict(current: rev("2-x"))])) == ["compare a 3-a 2-x"])
         }
-        #expect(!push.last.map(\.words).contains("compare a 3-a 2-x") && push.counts.failed == 1)
+        #expect(push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))])) == ["move a@3-a below 2-x"])
+        #expect(!push.machine.isIdle && push.machine.ledger.completedThrough == 0)
+        // The revision that it has become comes with the feed.
+        push.on(.moved(doc("a"), true))
+        #expect(push.machine.isIdle && push.isClean && push.machine.ledger.completedThrough == 1 && push.counts.failed == 0)
+    }
+
+    @Test func whatCannotBeMovedWaits() throws {
+        var push = try refused(pulls: false)
+        push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))]))
+        push.on(.answered(try #require(push.list), [.conflict(current: rev("2-x"))]))
+        push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))]))
+        push.on(.moved(doc("a"), false))
+        #expect(push.counts.failed == 1 && push.last.map(\.words).contains("exclude a@3-a"))
+    }
+
+    /// What was sent is not offered again from memory, where its body may be gone.
+    @Test func whatIsNoSuccessorOfATombstoneWaitsForThePull() throws {
+        var push = PushRun(pulls: true)
+        push.start()
+        var document = recreated()
+        document.peerVersion = rev("2-x")
+        push.on(.read(page(document)))
+        let list = try #require(push.list)
+        push.on(.read(end(1)))
+        push.on(.answered(list, [.wanted(known: [])]))
+        push.on(.messageMade(doc("a")))
+        #expect(push.on(.refused(doc("a"), http(409))) == ["compare a 3-a 2-x"])
+        push.on(.compared([(doc("a"), .newer(history: [rev("2-x")]))]))
+        #expect(push.machine.ledger.waiting == 1 && push.machine.ledger.completedThrough == 0)
     }
 }

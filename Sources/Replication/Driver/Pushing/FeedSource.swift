@@ -215,11 +215,9 @@ struct FeedSource: Sendable {
     /// Both are known deletions: it makes no difference which of them is current.
     private func areTombstones(_ tree: RevisionTree, _ ours: Version, _ theirs: Version) -> Bool { tree.isTombstone(ours) && tree.isTombstone(theirs) }
 
-    /// Ours was created on top of a tombstone, and theirs is merely a different one; not one that deleted again what was created.
-    private func goesOn(_ tree: RevisionTree, _ ours: Version, beside theirs: Version) -> Bool {
-        guard tree.isDeleted(ours) == false, tree.isTombstone(theirs) else { return false }
-        return tree.ancestors(of: ours).contains { tree.isDeleted($0) == true && !tree.isAncestor($0, of: theirs) }
-    }
+    /// Ours is what is read beside theirs, which is a known deletion, and nothing is left to decide between the two: ours was created on top of another
+    /// tombstone, or theirs ended a branch.
+    private func goesOn(_ tree: RevisionTree, _ ours: Version, beside theirs: Version) -> Bool { tree.isDeleted(ours) == false && tree.isTombstone(theirs) }
 
     /// How a branch other than ours ended here; nil if the revision is on ours, or its branch continues.
     private func end(_ tree: RevisionTree, of revision: Version, beside ours: Version) -> BranchEnd? {

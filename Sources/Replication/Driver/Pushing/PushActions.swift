@@ -21,6 +21,7 @@ struct PushActions {
         case .unlistSettled(let ids): unlistSettled(ids, link)
         case .offer(let list, let documents): driver.dialect.offer(link.slot, list, documents)
         case .compare(let questions): compare(questions, link)
+        case .move(let document, let tombstone): move(document, below: tombstone, link)
         case .send(let document): driver.outgoingChecks.send(document, link)
         case .withdraw(let document): driver.dialect.withdraw(link.slot, document, .superseded)
         case .announceCaughtUp: driver.dialect.announceCaughtUp(link.slot, isFiltered: link.pushFilter != nil && link.source.documentIDs != nil)
@@ -72,13 +73,17 @@ struct PushActions {
 
     private func exclude(_ kept: [KeptBack], _ link: CollectionLink) {
         guard let remote = link.remote else { return driver.tell(link, push: .excluded(kept.map(\.document.id))) }
-        let (slot, generation, source) = (link.slot, link.generation, link.source)
+        let (slot, generation, source, comparesThrough) = (link.slot, link.generation, link.source, link.comparesThrough)
         let exclusions = kept.map { Exclusion($0, remote, link.pushFilter) }
         driver.write { transaction in
             let rows = exclusions.map { row in
                 var row = row
                 row.revision = row.revision.map { transaction.listName(of: $0, source.collection, row.id) }
                 return row
+            }
+            // The peer may have lost what it is noted to have, and was not asked: once the filter lets the document pass, it would count as delivered.
+            for row in rows where row.sequence <= comparesThrough {
+                if let revision = row.revision { try transaction.forgetRemoteRevision(remote, source.collection, row.id, ifItIs: revision) }
             }
             try transaction.exclude(source.collection, rows)
         } then: { driver, _ in
@@ -112,6 +117,20 @@ struct PushActions {
         driver.read { transaction in
             try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1, historyLimit: historyLimit)) }
         } then: { $0.tell(slot, generation, push: .compared($1)) }
+    }
+
+    private func move(_ document: OutgoingDocument, below tombstone: Version, _ link: CollectionLink) {
+        let (slot, generation, collection, remote) = (link.slot, link.generation, link.source.collection, link.remote)
+        let (id, version) = (document.id, document.version)
+        driver.write { transaction in
+            guard let remote, let current = try transaction.revision(named: version, collection, id),
+                let other = try transaction.revision(named: tombstone, collection, id)
+            else { return false }
+            do throws(StoreError) { return try transaction.moveDocument(collection, id, current, below: other, of: remote) } catch {
+                guard error.concernsOneDocument else { throw error }
+                return false
+            }
+        } then: { $0.tell(slot, generation, push: .moved(id, $1)) }
     }
 
     private func note(_ batch: AcknowledgedVersions.Batch, _ link: CollectionLink) {
