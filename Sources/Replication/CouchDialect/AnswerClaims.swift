@@ -21,11 +21,16 @@ extension CouchDialect {
     /// Whether a successful answer needs too much memory as text and values; only its beginning is kept then. Values are counted one and a half times,
     /// and an eighth of `limits.memory` is never used.
     func exceedsBounds(_ answer: inout PeerAnswer, isOne: Bool) -> Bool {
+        guard exceedsBounds(answer, isOne: isOne) else { return false }
+        if !answer.isTooLarge { answer.keepBeginning() }
+        return true
+    }
+
+    /// The same, and nothing of it is released.
+    func exceedsBounds(_ answer: PeerAnswer, isOne: Bool) -> Bool {
         guard answer.isGood, !answer.isTooLarge else { return answer.isTooLarge }
         let values = answer.valueBytes
-        guard values > CouchBounds.treeBytes || answer.body.readableBytes + values > memory.limit / 12 * (isOne ? 7 : 2) else { return false }
-        answer.keepBeginning()
-        return true
+        return values > CouchBounds.treeBytes || answer.body.readableBytes + values > memory.limit / 12 * (isOne ? 7 : 2)
     }
 
     /// Parses an answer. Memory for its values is claimed until the answer is released.

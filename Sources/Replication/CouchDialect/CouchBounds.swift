@@ -8,6 +8,12 @@ enum CouchBounds {
     static let lists = 3
     /// `couch_fetch`: revisions in one `_bulk_get`.
     static let fetch = 100
+    /// `couch_first_fetch`: revisions in the first ones; more as soon as it is known how large they are, and how fast they come.
+    static let firstFetch = 20
+    /// `couch_fetch_time`, `couch_fetch_bytes`: an answer that takes longer than this, in seconds, is followed by requests for fewer documents, as long as
+    /// their answers have more than this many bytes: with little at a time, a line with a long way would hardly be used.
+    static let fetchSeconds = 5
+    static let fetchBytes = 256 << 10
     /// `couch_fetches`: such requests in flight, and documents whose attachments are being fetched separately.
     static let fetches = 3
     /// `couch_docs`, `couch_doc_bytes`: documents and bytes in one `_bulk_docs`.

@@ -61,7 +61,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         var held: [HeldFetch] = []
         var attachmentFetches = 0
         /// How many revisions are requested together: fewer while answers are too large.
-        var fetchSize = CouchBounds.fetch
+        var fetchSize = CouchBounds.firstFetch
         /// Memory of rows that wait to be passed to the engine, and of those that it is processing, in bytes.
         var entryBytes = 0
         var listBytes = 0
@@ -205,13 +205,15 @@ final class CouchDialect: RequestingDialect, Sendable {
     }
 
     /// Sends a request. If the peer is overloaded (429, 503), it is sent again after the delay that the peer asked for, a few times.
-    func ask(_ request: PeerRequest) async throws -> PeerAnswer {
+    ///
+    /// - Parameter keepsBeginning: whether all that came of an answer that is too long is of use.
+    func ask(_ request: PeerRequest, keepsBeginning: Bool = false) async throws -> PeerAnswer {
         var request = request
         request.patience = max(request.patience, CouchBounds.patienceMilliseconds)
         request.maximumAnswer = min(request.maximumAnswer, mostAnswerBytes)
         var attempt = 1
         while true {
-            let answer = try await exchange(request)
+            let answer = try await exchange(request, keepsBeginning)
             guard answer.status == 429 || answer.status == 503, attempt < CouchBounds.attempts else { return answer }
             let seconds = RetryAfter.seconds(answer.header("retry-after"), date: answer.header("date")) ?? 1 << attempt
             guard seconds <= CouchBounds.longestPauseSeconds else { return answer }
@@ -221,7 +223,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     }
 
     /// Sends a request once. The answer's memory is claimed while it arrives.
-    private func exchange(_ request: PeerRequest) async throws -> PeerAnswer {
+    private func exchange(_ request: PeerRequest, _ keepsBeginning: Bool) async throws -> PeerAnswer {
         var request = request
         let claim = claimant.claim()
         request.collecting = { try await claim.grow(to: $0) }
@@ -235,7 +237,7 @@ final class CouchDialect: RequestingDialect, Sendable {
             throw outOfMemory(refusal, "\(request.method) \(request.path.prefix { $0 != "?" })")
         }
         counters.exchanged(sent: request.body.length, received: answer.body.readableBytes)
-        if answer.isTooLarge {
+        if answer.isTooLarge, !keepsBeginning {
             answer.keepBeginning()
             return answer
         }

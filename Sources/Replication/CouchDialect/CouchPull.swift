@@ -14,159 +14,9 @@ struct WantedRevision: Sendable {
     var since: String
 }
 
-/// Pull: revisions that the engine wants are fetched by `_bulk_get`.
+/// Pull: what becomes of the documents that arrive.
 extension CouchDialect {
-    /// Starts the requests that may be sent now.
-    func fetch() {
-        while let (wanted, over) = nextFetch() {
-            if !over.isEmpty { tell(over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) }) }
-            if wanted.isEmpty { continue }
-            run { dialect in
-                await dialect.peer.untilReading()
-                try await dialect.fetch(wanted)
-                try await dialect.pauseIfAttachmentsWereSlow()
-            } finally: {
-                $0.fetches -= 1
-            }
-        }
-    }
-
-    /// The revisions to request now, and those that need not be requested any more.
-    private func nextFetch() -> (wanted: [WantedRevision], over: [WantedRevision])? {
-        let fetches = fetches
-        return state.withLock { state in
-            guard !state.isOver, !state.wanted.isEmpty, state.fetches < fetches else { return nil }
-            var count = min(state.wanted.count, state.fetchSize)
-            guard count == state.fetchSize || state.fetches == 0 else { return nil }
-            // The leaves of a document are fetched together: how to treat the winner depends on those that ended.
-            while count < state.wanted.count, state.wanted[count].row.id == state.wanted[count - 1].row.id { count += 1 }
-            let next = state.wanted[..<count]
-            let over = next.filter { state.branches[$0.row.id]?.isOver($0.row.revision) == true }
-            defer { state.wanted.removeFirst(count) }
-            if over.isEmpty {
-                state.fetches += 1
-                return (Array(next), [])
-            }
-            let wanted = next.filter { state.branches[$0.row.id]?.isOver($0.row.revision) != true }
-            if !wanted.isEmpty { state.fetches += 1 }
-            return (wanted, over)
-        }
-    }
-
-    private func fetch(_ wanted: [WantedRevision]) async throws {
-        if state.withLock({ $0.lacksBulkGet }) { return try await fetchOneByOne(wanted) }
-        let docs = JSONValue.array(
-            wanted.map { ["id": .string($0.row.id.text), "rev": .string($0.row.revision.text), "atts_since": .array($0.ancestors.map { .string($0.text) })] })
-        let path = "/_bulk_get?revs=true&latest=true&attachments=false&att_encoding_info=true"
-        let isOne = wanted.count == 1
-        var answer: PeerAnswer
-        do {
-            answer = try await ask(PeerRequest("POST", path, json: ["docs": docs], atMost: isOne ? documentBytes : answerBytes(isOne: false)))
-            if isOne, try await takeLarge(&answer, wanted[0]) { return }
-        } catch let error as ReplicationError where error.isShortOfMemory {
-            return try await fetchHalves(of: wanted) { _ in error }
-        }
-        defer { withExtendedLifetime(answer) {} }
-        if [400, 404, 405, 415, 501].contains(answer.status) {
-            state.withLock { $0.lacksBulkGet = true }
-            return try await fetchOneByOne(wanted)
-        }
-        if exceedsBounds(&answer, isOne: isOne) || answer.status == 413 {
-            let (isLong, length) = (answer.isTooLarge, answer.header("content-length").flatMap { Int($0) })
-            return try await fetchHalves(of: wanted) { isLong ? tooLong($0, length) : tooLarge($0) }
-        }
-        guard answer.isGood else { throw ReplicationError(answer, to: "POST _bulk_get") }
-        do {
-            try await reading(answer, "POST _bulk_get") { json in
-                var found: [FoundRevision] = []
-                for result in json["results"]?.asArray ?? [] {
-                    let id = result["id"]?.asString.flatMap { try? DocumentID($0) }
-                    for each in result["docs"]?.asArray ?? [] { found.append(FoundRevision(each, of: id)) }
-                }
-                try await take(found, for: wanted, keeping: answer.claim)
-            }
-            // As many as fit, if the next ones are like these.
-            let bytesPerDocument = max(1, (answer.body.readableBytes + answer.valueBytes) / wanted.count)
-            let fitting = memory.limit / 8 / bytesPerDocument
-            state.withLock { $0.fetchSize = max(1, min(CouchBounds.fetch, fitting, max($0.fetchSize, 2 * wanted.count))) }
-        } catch {
-            if let error = error as? ReplicationError, error.isShortOfMemory {
-                answer.keepBeginning()
-                return try await fetchHalves(of: wanted) { _ in error }
-            }
-            guard let flaw = answer.flaw else { throw error }
-            answer.keepBeginning()
-            try await fetchHalves(of: wanted) { unreadable($0, flaw) }
-        }
-    }
-
-    /// Takes a document whose parsed values would need too much memory directly from the answer's bytes.
-    ///
-    /// - Parameter answer: its text is released as soon as the document is extracted.
-    /// - Returns: false if the answer has to be parsed into values.
-    private func takeLarge(_ answer: inout PeerAnswer, _ wanted: WantedRevision) async throws -> Bool {
-        let bytes = answer.body.readableBytes
-        guard answer.isGood, !answer.isTooLarge, bytes > DriverBounds.smallBodyBytes, !answer.hasTooManyValues else { return false }
-        try await claim(2 * bytes, for: answer, "document \(wanted.row.id)")
-        guard let large = LargeDocument(answer.body) else { return false }
-        var found = FoundRevision(["ok": .object(large.head)], of: wanted.row.id)
-        guard case .document(var document) = found else { return false }
-        answer.body = ByteBuffer()
-        document.text = large.content
-        found = .document(document)
-        // The document is accounted for where it goes; with attachments it stays here until they have been fetched.
-        answer.claim?.complete(at: document.attachments.isEmpty ? 0 : bytes)
-        try await take([found], for: [wanted], keeping: answer.claim)
-        return true
-    }
-
-    /// One of them cannot be obtained, but the others may be.
-    private func fetchHalves(of wanted: [WantedRevision], refusal: (WantedRevision) -> ReplicationError) async throws {
-        if wanted.count == 1 {
-            let error = refusal(wanted[0])
-            return refuse(wanted[0], error, isFinal: !error.isTransient)
-        }
-        // Those that follow are requested in smaller portions at once; these grow again as long as the answers are small enough.
-        state.withLock { $0.fetchSize = max(1, min($0.fetchSize, wanted.count / 2)) }
-        try await fetch(Array(wanted[..<(wanted.count / 2)]))
-        // In the meantime, the first half is stored.
-        await peer.untilReading()
-        try await fetch(Array(wanted[(wanted.count / 2)...]))
-    }
-
-    /// For CouchDB 1.x and peers without `_bulk_get`.
-    private func fetchOneByOne(_ wanted: [WantedRevision]) async throws {
-        for each in wanted {
-            let open = PercentEncoding.encode("[\"\(each.row.revision.text)\"]")
-            let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
-            var answer: PeerAnswer
-            do {
-                answer = try await ask(PeerRequest("GET", path, json: nil, atMost: documentBytes))
-                if try await takeLarge(&answer, each) { continue }
-            } catch let error as ReplicationError where error.isShortOfMemory {
-                refuse(each, error, isFinal: false)
-                continue
-            }
-            defer { withExtendedLifetime(answer) {} }
-            if answer.isTooLarge {
-                refuse(each, tooLong(each, answer.header("content-length").flatMap { Int($0) }))
-                continue
-            }
-            if exceedsBounds(&answer, isOne: true) { refuse(each, tooLarge(each)); continue }
-            if answer.status == 404 { try await giveUp([each]); continue }
-            guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-            do { try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0, of: each.row.id) }, for: [each], keeping: answer.claim) } } catch {
-                if let error = error as? ReplicationError, error.isShortOfMemory {
-                    refuse(each, error, isFinal: false)
-                    continue
-                }
-                guard let flaw = answer.flaw else { throw error }
-                refuse(each, unreadable(each, flaw))
-            }
-        }
-    }
-
-    private func tooLarge(_ wanted: WantedRevision) -> ReplicationError {
+    func tooLarge(_ wanted: WantedRevision) -> ReplicationError {
         var error = ReplicationError(
             domain: .http, code: 413,
             message: "document \(wanted.row.id) has more than \(CouchBounds.answerBytes) bytes (couch_answer_bytes), or values of more than \(CouchBounds.treeBytes) (couch_tree_bytes), or is more than limits.memory (\(memory.limit) bytes) leaves for one answer")
@@ -175,7 +25,7 @@ extension CouchDialect {
     }
 
     /// - Parameter length: the length of the answer, if the peer sent it.
-    private func tooLong(_ wanted: WantedRevision, _ length: Int?) -> ReplicationError {
+    func tooLong(_ wanted: WantedRevision, _ length: Int?) -> ReplicationError {
         guard documentBytes < CouchBounds.answerBytes, length ?? 0 <= CouchBounds.answerBytes else { return tooLarge(wanted) }
         let needed = Self.memoryBytes(forDocument: length ?? limits.maximumDocumentBytes)
         var error = ReplicationError(
@@ -187,11 +37,11 @@ extension CouchDialect {
         return error
     }
 
-    private func unreadable(_ wanted: WantedRevision, _ flaw: JSONError) -> ReplicationError {
+    func unreadable(_ wanted: WantedRevision, _ flaw: JSONError) -> ReplicationError {
         ReplicationError(domain: .http, code: 400, message: "document \(wanted.row.id): \(flaw)")
     }
 
-    private func refuse(_ wanted: WantedRevision, _ error: ReplicationError, isFinal: Bool = true) {
+    func refuse(_ wanted: WantedRevision, _ error: ReplicationError, isFinal: Bool = true) {
         tell([.pull(slot: 0, .arrivalRefused(wanted.row.sequence, wanted.row.id, error, isFinal: isFinal))])
     }
 
@@ -236,7 +86,7 @@ extension CouchDialect {
 
     /// The peer does not have revisions that it announced. Those that its feed no longer names were replaced or purged, or are no longer accessible
     /// to us. Those still named have not reached every node of its cluster: they are requested again, and no checkpoint passes them.
-    private func giveUp(_ gone: [WantedRevision]) async throws {
+    func giveUp(_ gone: [WantedRevision]) async throws {
         for (since, wanted) in Dictionary(grouping: gone, by: \.since) {
             let named: [DocumentID: Set<RevisionID>]
             do { named = try await self.named(Set(wanted.map(\.row.id)), since: since) } catch let error as ReplicationError where error.isShortOfMemory {
@@ -280,7 +130,7 @@ extension CouchDialect {
     /// Matches the answers with the requests: the peer may have newer revisions by now, or none.
     ///
     /// - Parameter claim: the memory of the documents, kept while their attachments are fetched.
-    private func take(_ found: [FoundRevision], for wanted: [WantedRevision], keeping claim: MemoryBudget.Claim?) async throws {
+    func take(_ found: [FoundRevision], for wanted: [WantedRevision], keeping claim: MemoryBudget.Claim?) async throws {
         try await noteDeletions(found)
         var open: [DocumentID: [WantedRevision]] = Dictionary(grouping: wanted, by: \.row.id)
         var events: [DialectEvent] = []

@@ -9,12 +9,14 @@ final class OwedRequests: Sendable {
         var since: Int64
         /// Bytes transferred since then, in either direction.
         var bytes = 0
+        /// Its answer is not read at the moment, for lack of memory here.
+        var waitsForUs = false
     }
 
     private let state = Mutex((next: 0, open: [Int: Request]()))
 
     /// The start of the longest period without progress, in seconds since 1970; nil if no request is open.
-    var since: Int64? { state.withLock { $0.open.values.map(\.since).min() } }
+    var since: Int64? { state.withLock { $0.open.values.lazy.filter { !$0.waitsForUs }.map(\.since).min() } }
 
     /// Sends a request, which counts as owed until it is over.
     func during<Answer>(
@@ -32,16 +34,26 @@ final class OwedRequests: Sendable {
         request.moved = { [weak self] in self?.moved($0, of: number, time) }
         let collecting = request.collecting
         request.collecting = { [weak self] bytes in
-            let before = time.wallSeconds()
-            try await collecting?(bytes)
+            guard let collecting else { return }
             // While we wait for memory, the peer owes nothing.
-            if time.wallSeconds() != before { self?.restart(number, time) }
+            self?.pause(number)
+            defer { self?.resume(number, time) }
+            try await collecting(bytes)
         }
         return try await send(request)
     }
 
-    private func restart(_ number: Int, _ time: any TimeSource) {
-        state.withLock { $0.open[number]?.since = time.wallSeconds() }
+    private func pause(_ number: Int) { state.withLock { $0.open[number]?.waitsForUs = true } }
+
+    private func resume(_ number: Int, _ time: any TimeSource) {
+        let now = time.wallSeconds()
+        state.withLock { state in
+            guard var request = state.open[number] else { return }
+            // Usually there is memory at once.
+            if now > request.since { request = Request(since: now) }
+            request.waitsForUs = false
+            state.open[number] = request
+        }
     }
 
     private func moved(_ bytes: Int, of number: Int, _ time: any TimeSource) {
