@@ -1,6 +1,5 @@
 import Documents
 import DocumentStore
-import Environment
 import Interfaces
 
 /// The identity of a revision as the engine sees it. Machines only compare versions for equality and never look inside; only the store knows which of
@@ -87,8 +86,8 @@ struct OutgoingFields: Sendable {
     var wasForbidden = false
     /// The version of the push filter that decided about it.
     var judgedBy = ""
-    /// The memory of a large body, released with the document.
-    var claim: MemoryBudget.Claim?
+    /// What has to exist for as long as the document does: the claim for a large body's memory. Opaque to the machines.
+    var claim: (any AnyObject & Sendable)?
 
     /// Size of its history when it was read: the history only gets shorter from there.
     fileprivate(set) var historyBytes = 0
