@@ -282,7 +282,8 @@ extension MemoryBudget {
             guard number == state.claims.next ?? number else { return .waits }
             // What peers hold is released soon, or they are evicted: only the largest answers wait for that.
             let isModest = state.claims.bytes + more <= limit / 8 * 3
-            let isAlone = mayBeAlone && state.claims.bytes == entry.bytes
+            // If hardly anybody holds anything, there is nothing to wait for.
+            let isAlone = state.claims.bytes == entry.bytes && (mayBeAlone || state.used - entry.bytes <= limit / 8)
             guard fits || isModest || isAlone else { return .isNext }
         }
         state.claims.entries[number]?.bytes = bytes

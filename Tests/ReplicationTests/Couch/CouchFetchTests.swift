@@ -1,0 +1,94 @@
+import Documents
+import DocumentStore
+import Environment
+import HTTPServer
+import Interfaces
+import NIOCore
+import Synchronization
+import TestSupport
+import Testing
+import Transport
+
+@testable import Replication
+
+/// How documents are requested from a CouchDB: as many at a time as there is memory for, and each as rarely as possible.
+@Suite(.timeLimit(.minutes(5)))
+struct CouchFetchTests {
+    /// Pulls documents of this size, and returns how many were requested altogether.
+    private func requested(_ count: Int, of bytes: Int, _ limit: Int, _ trouble: @escaping CouchServer.Trouble = { _, _ in nil }) async throws -> Int {
+        let database = try TestDatabase()
+        let asked = Mutex(0)
+        try await CouchServer.with { server, target in
+            server.change { tree in
+                for n in 0..<count { tree.edit("doc-\(n)", "{\"n\":\(n),\"text\":\"\(String(repeating: "x", count: bytes))\"}") }
+            }
+            server.trouble { request, body in
+                if request.path == "/db/_bulk_get" {
+                    let docs = (try? JSONValue(parsing: body))?["docs"]?.asArray?.count ?? 0
+                    asked.withLock { $0 += docs }
+                }
+                return trouble(request, body)
+            }
+            let replicator = Replicator(
+                configuration: ReplicatorConfiguration(database, to: target, .pull), connector: try DatabaseClient(target), environment: .system,
+                memory: MemoryBudget(limit: limit), logger: quietLogger())
+            let (status, words) = await replicator.run { $0.error != nil }
+            #expect(status.error == nil && status.counts.pulled == count, "\(status), \(words ?? "")")
+            for n in 0..<count {
+                let body = try await database.body("doc-\(n)") ?? ""
+                #expect(body.utf8.count > bytes && body.contains("\"n\":\(n)"))
+            }
+        }
+        return asked.withLock { $0 }
+    }
+
+    @Test("what has arrived of an answer that is too long is used: hardly anything is requested twice")
+    func cutAnswers() async throws {
+        #expect(try await requested(40, of: 300_000, 8 << 20) <= 60)
+        #expect(try await requested(300, of: 20_000, 8 << 20) <= 330)
+    }
+
+    @Test func aLargeDocumentAmongSmallOnesKeepsNoneOfThemBack() async throws {
+        let database = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.change { tree in
+                for n in 0..<30 { tree.edit("doc-\(n)", "{\"text\":\"\(String(repeating: "x", count: n % 10 == 5 ? 1_900_000 : 500))\"}") }
+            }
+            let replicator = Replicator(
+                configuration: ReplicatorConfiguration(database, to: target, .pull), connector: try DatabaseClient(target), environment: .system,
+                memory: MemoryBudget(limit: 8 << 20), logger: quietLogger())
+            let (status, words) = await replicator.run { $0.error != nil }
+            #expect(status.error == nil && status.counts.pulled == 30, "\(status), \(words ?? "")")
+        }
+    }
+
+    @Test("the entries of an answer are found up to where it was cut", arguments: [
+        (#"{"results":[{"id":"a","docs":[]},{"id":"b","docs":[{"ok":{"x":"]}"}}]}]}"#, 2, 71),
+        (#"{"results":[{"id":"a","docs":[]},{"id":"b","docs":[{"ok":{"x":"]"#, 1, 65),
+        (#"{"results":[{"id":"a","docs":[]}"#, 0, 32),
+        (#" { "other" : [1] , "results" : [ {"id":"a"} , {"id":"b"} ] } "#, 2, 62),
+        (#"{"results":[]}"#, 0, 14),
+    ])
+    func entries(_ text: String, _ count: Int, _ length: Int) throws {
+        #expect(text.utf8.count == length)
+        let buffer = ByteBuffer(string: text)
+        let entries = try #require(BulkGetEntries(buffer))
+        #expect(entries.places.count == count)
+        for place in entries.places {
+            let bytes = buffer.getBytes(at: place.lowerBound, length: place.count) ?? []
+            #expect(try JSONValue(parsing: bytes)["id"]?.asString != nil)
+        }
+        // Wherever it is cut, only whole entries are found.
+        for cut in 0...length {
+            for place in BulkGetEntries(ByteBuffer(string: String(text.prefix(cut))))?.places ?? [] {
+                #expect((try? JSONValue(parsing: buffer.getBytes(at: place.lowerBound, length: place.count) ?? [])) != nil)
+            }
+        }
+    }
+
+    @Test func whatIsNoSuchAnswerHasNoEntries() {
+        for text in ["", "{", "[]", "{\"results\":{}}", "{\"error\":\"x\"}", "\u{0}\u{1}", "{\"results\""] {
+            #expect(BulkGetEntries(ByteBuffer(string: text)) == nil)
+        }
+    }
+}
