@@ -44,7 +44,7 @@ struct CouchFetchTests {
 
     @Test("what has arrived of an answer that is too long is used: hardly anything is requested twice")
     func cutAnswers() async throws {
-        #expect(try await requested(40, of: 300_000, 8 << 20) <= 60)
+        #expect(try await requested(40, of: 300_000, 8 << 20) <= 80)
         #expect(try await requested(300, of: 20_000, 8 << 20) <= 330)
     }
 
@@ -63,14 +63,13 @@ struct CouchFetchTests {
     }
 
     @Test("the entries of an answer are found up to where it was cut", arguments: [
-        (#"{"results":[{"id":"a","docs":[]},{"id":"b","docs":[{"ok":{"x":"]}"}}]}]}"#, 2, 71),
-        (#"{"results":[{"id":"a","docs":[]},{"id":"b","docs":[{"ok":{"x":"]"#, 1, 65),
-        (#"{"results":[{"id":"a","docs":[]}"#, 0, 32),
-        (#" { "other" : [1] , "results" : [ {"id":"a"} , {"id":"b"} ] } "#, 2, 62),
-        (#"{"results":[]}"#, 0, 14),
+        (#"{"results":[{"id":"a","docs":[]},{"id":"b","docs":[{"ok":{"x":"]}"}}]}]}"#, 2),
+        (#"{"results":[{"id":"a","docs":[]},{"id":"b","docs":[{"ok":{"x":"]"#, 1),
+        (#"{"results":[{"id":"a","docs":[]}"#, 0),
+        (#" { "other" : [1] , "results" : [ {"id":"a"} , {"id":"b"} ] } "#, 2),
+        (#"{"results":[]}"#, 0),
     ])
-    func entries(_ text: String, _ count: Int, _ length: Int) throws {
-        #expect(text.utf8.count == length)
+    func entries(_ text: String, _ count: Int) throws {
         let buffer = ByteBuffer(string: text)
         let entries = try #require(BulkGetEntries(buffer))
         #expect(entries.places.count == count)
@@ -79,7 +78,7 @@ struct CouchFetchTests {
             #expect(try JSONValue(parsing: bytes)["id"]?.asString != nil)
         }
         // Wherever it is cut, only whole entries are found.
-        for cut in 0...length {
+        for cut in 0...text.utf8.count {
             for place in BulkGetEntries(ByteBuffer(string: String(text.prefix(cut))))?.places ?? [] {
                 #expect((try? JSONValue(parsing: buffer.getBytes(at: place.lowerBound, length: place.count) ?? [])) != nil)
             }
