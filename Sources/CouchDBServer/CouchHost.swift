@@ -100,8 +100,10 @@ struct CouchCall: Sendable {
     }
 
     /// Tells the listener about documents that were stored, or that are too large and that the client may give up, or for which there is no room.
-    func tell(_ ids: [DocumentID], _ error: HTTPError? = nil) {
-        guard !ids.isEmpty, error.map({ [413, 507].contains($0.status) }) ?? true else { return }
+    ///
+    /// - Parameter isMade: the revisions were made elsewhere, so that they wait there until there is room. Whoever edits knows at once, and may not come again.
+    func tell(_ ids: [DocumentID], _ error: HTTPError? = nil, isMade: Bool = false) {
+        guard !ids.isEmpty, error.map({ $0.status == 413 || $0.status == 507 && isMade }) ?? true else { return }
         let failure = error.map { ReplicationError(refusal: $0) }
         host.documents(ids.map { DocumentEvent(id: $0, collection: collection.name, direction: .pull, error: failure) }, peer, remote)
     }

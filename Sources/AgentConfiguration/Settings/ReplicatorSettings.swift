@@ -136,7 +136,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("max_blocked_wait_time", \.maxBlockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located, "Longest such wait, in seconds."),
         Key("silence_interval", \.silenceInterval, Form<Int>.seconds(0...Limits.seconds).located,
             "Seconds after which an idle continuous replicator asks, over another connection, whether the other side has something that it did not announce; if so "
-                + "twice in a row, it reconnects. 0: never. Not for exec: and serial: targets."),
+                + "twice in a row, it reconnects. With an http: target it also asks whether the checkpoint is still there, and replicates anew if it is not. 0: "
+                + "never. Not for exec: and serial: targets."),
         Key("enable_auto_purge", \.enableAutoPurge, Form<Bool>.boolean.located,
             "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids. No effect with http and https: a "
                 + "CouchDB database does not report it."),

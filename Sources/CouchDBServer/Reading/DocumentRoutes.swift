@@ -134,7 +134,7 @@ enum DocumentRoutes {
             return stored(call, id, revision)
         } catch let error as HTTPError where !isEdit {
             // Afterwards nobody sees that it was too large.
-            if let text = id ?? document.id, case .document(let named)? = try? CouchID(text) { call.tell([named], error) }
+            if let text = id ?? document.id, case .document(let named)? = try? CouchID(text) { call.tell([named], error, isMade: true) }
             throw error.ofReplication
         }
     }

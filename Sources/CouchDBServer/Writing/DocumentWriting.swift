@@ -126,14 +126,14 @@ struct DocumentWriting: Sendable {
             }
             return .write(try await prepare(document, isEdit: isEdit, carried: carried))
         } catch let error as HTTPError {
-            return try failed(error, parts, range)
+            return try failed(error, parts, range, isEdit)
         } catch let error as StoreError {
-            return try failed(CouchError.from(error), parts, range)
+            return try failed(CouchError.from(error), parts, range, isEdit)
         }
     }
 
-    private func failed(_ error: HTTPError, _ parts: JSONParts, _ range: Range<Int>) throws(HTTPError) -> Prepared {
-        if let text = parts.id(of: range), case .document(let id)? = try? CouchID(text) { call.tell([id], error) }
+    private func failed(_ error: HTTPError, _ parts: JSONParts, _ range: Range<Int>, _ isEdit: Bool) throws(HTTPError) -> Prepared {
+        if let text = parts.id(of: range), case .document(let id)? = try? CouchID(text) { call.tell([id], error, isMade: !isEdit) }
         // An error that affects all documents is not reported to the client for a single one.
         if error.status == 503 || error.status == 507 { throw error }
         return .done(Result(id: parts.id(of: range), error: error))
@@ -145,7 +145,7 @@ struct DocumentWriting: Sendable {
             switch outcome {
             case .stored: stored.append(write.id)
             case .conflict: continue
-            case .refused(let error): call.tell([write.id], CouchError.from(error))
+            case .refused(let error): call.tell([write.id], CouchError.from(error), isMade: write.isMade)
             }
         }
         call.tell(stored)
@@ -156,7 +156,7 @@ struct DocumentWriting: Sendable {
         for case .write(let write) in prepared { writes.append(write) }
         let found: [PeerWriting.Outcome]
         do { found = try await call.writing.store(writes) } catch {
-            call.tell(writes.map(\.id), HTTPError(couch: error))
+            for write in writes { call.tell([write.id], HTTPError(couch: error), isMade: write.isMade) }
             throw error
         }
         tell(writes, found)
@@ -173,4 +173,9 @@ struct DocumentWriting: Sendable {
             }
         }
     }
+}
+
+extension PeerWriting.Write {
+    /// The revision was made elsewhere.
+    fileprivate var isMade: Bool { if case .made = revision { true } else { false } }
 }
