@@ -73,6 +73,9 @@ final class CouchDialect: RequestingDialect, Sendable {
         var lacksBulkGet = false
         /// Documents with several leaves at the peer: the losers have to be ended.
         var branches: [DocumentID: Branches] = [:]
+        /// Those whose branches are being compared with the peer's, and those of them that are looked at again afterwards: true if only in a review.
+        var ending: Set<DocumentID> = []
+        var endedNext: [DocumentID: Bool] = [:]
         /// Total number of the peer's leaves in these documents.
         var leaves = 0
         var log = ReplicationLog()

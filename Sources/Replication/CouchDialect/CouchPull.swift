@@ -19,7 +19,10 @@ extension CouchDialect {
     /// Starts the requests that may be sent now.
     func fetch() {
         while let (wanted, over) = nextFetch() {
-            if !over.isEmpty { tell(over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) }) }
+            if !over.isEmpty {
+                tell(over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) })
+                endLosers(of: over.map(\.row.id), isReview: true)
+            }
             if wanted.isEmpty { continue }
             run { dialect in
                 await dialect.peer.untilReading()
@@ -290,6 +293,8 @@ extension CouchDialect {
         // Errors that name a revision other than the requested one are matched with the remaining requests at the end.
         var late: [FoundRevision] = []
         var gone: [WantedRevision] = []
+        // Documents of which the peer may prefer another branch than the one here.
+        var unclear: Set<DocumentID> = []
         func leaveOut(_ row: WantedRevision, _ found: FoundRevision) {
             if found.isGone { gone.append(row) } else { events.append(.pull(slot: 0, missingDocumentEvent(row, found))) }
         }
@@ -307,9 +312,11 @@ extension CouchDialect {
                 }
                 if isOver(document) {
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
+                    unclear.insert(document.id)
                 } else if document.endsOnlyBranch(row.row), try await !endsBranch(document, hasLiveBranch: !row.row.isDeletion) {
-                    // Others ended a branch that is not here, or is the only one here: the winner has, or gets, a row of its own.
+                    // Others ended a branch that is not here, or is the only one here: the winner has, or gets, a row of its own, unless it was dropped here.
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
+                    unclear.insert(document.id)
                 } else if document.attachments.isEmpty {
                     events.append(.pull(slot: 0, arrival(document, row)))
                 } else if filtersBeforeAttachments, !document.bringsAttachments {
@@ -332,6 +339,7 @@ extension CouchDialect {
             events.append(.pull(slot: 0, isReplaced ? .withdrawn(row.row.sequence) : notAnswered(row)))
         }
         tell(events)
+        endLosers(of: unclear, isReview: true)
         if !gone.isEmpty { try await giveUp(gone) }
         for (document, row) in attached { tell([.pull(slot: 0, try await fetchAttachments(of: document, row, keeping: claim))]) }
     }
