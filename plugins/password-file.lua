@@ -52,7 +52,7 @@ local function options(text, fail)
         at = at + characters(name) + 1
       end
     else
-      fail(offset, 'unknown option "' .. option .. '"; expected read_only, channels=NAME,NAME or roles=NAME,NAME')
+      fail(offset, 'unknown option; expected read_only, channels=NAME,NAME or roles=NAME,NAME')
     end
     offset = offset + characters(option) + 1
   end

@@ -50,7 +50,7 @@ package struct UserOptions: Sendable, Equatable {
         case (Self.readOnly, 1): isReadOnly = true
         case ("channels", 2): channels += try Self.names(parts[1], "channel", at: offset + 9, Self.isChannel)
         case ("roles", 2): roles += try Self.names(parts[1], "role", at: offset + 6, Self.isName)
-        default: throw Problem(offset: offset, reason: "unknown option \"\(option)\"; expected \(Self.readOnly), channels=NAME,NAME or roles=NAME,NAME")
+        default: throw Problem(offset: offset, reason: "unknown option; expected \(Self.readOnly), channels=NAME,NAME or roles=NAME,NAME")
         }
     }
 

@@ -10,12 +10,17 @@ enum BulkRoutes {
         try call.requireWriting()
         let (parts, carried) = try await call.carrying(.batch)
         return try await call.host.memory.writing(parts.bytes.count) {
-            do { return try await bulkDocs(call, parts, carried) } catch let error as HTTPError where error.status == 413 {
+            do { return try await bulkDocs(call, parts, carried) } catch is TooManyDocuments {
+                // None of them is too large.
+                throw HTTPError(413, "the request has more documents than couchdb_documents (\(CouchLimits.documents)) allows: send them in several")
+            } catch let error as HTTPError where error.status == 413 {
                 call.tell(refused: error, .batch, beginning: parts.bytes)
                 throw error
             }
         }
     }
+
+    private struct TooManyDocuments: Error {}
 
     private static func bulkDocs(_ call: CouchCall, _ parts: JSONParts, _ carried: [CarriedBlob]) async throws -> HTTPResponse {
         guard parts.isObject(parts.root) else { throw CouchError.badRequest("Request body must be a JSON object") }
@@ -26,9 +31,7 @@ enum BulkRoutes {
             case "docs":
                 guard parts.isArray(value) else { throw CouchError.badRequest("`docs` parameter must be an array.") }
                 documents = parts.elements(of: value, atMost: CouchLimits.documents)
-                guard documents != nil else {
-                    throw HTTPError(413, "the request has more documents than couchdb_documents (\(CouchLimits.documents)) allows: send them in several")
-                }
+                guard documents != nil else { throw TooManyDocuments() }
             case "new_edits":
                 guard let flag = parts.flag(value) else { throw CouchError.badRequest("`new_edits` parameter must be a boolean.") }
                 isEdit = flag

@@ -27,7 +27,9 @@ struct IncomingPlace {
         // it ended. A branch that was deleted before it lost stays deleted; it becomes the peer's again if the peer reports each of its tombstones.
         let mayComeBack = incoming.isDeleted && row.isDeleted && conflicts == .store && incoming.remote != nil
         var comesBack = false
-        if case .document = incoming.deletion, let end = tree.endOfBranch(of: revision), end != row.revision {
+        if incoming.isResumed {
+            tree.removeDeadBranches(of: revision, but: row.revision)
+        } else if case .document = incoming.deletion, let end = tree.endOfBranch(of: revision), end != row.revision {
             if incoming.vector != nil {
                 comesBack = mayComeBack && tree.isGivenUpTombstone(revision, for: row.revision)
                 if comesBack { tree.removeBranch(end, keeping: [revision]) }
@@ -102,5 +104,14 @@ extension ReadTransaction {
         let names = [try property(VersionProperty.source) ?? ""] + (try property(VersionProperty.givenUp) ?? "").split(separator: ",").map(String.init)
         let own = names.compactMap { SourceID(text: $0) }
         return ([vector.current] + vector.others).contains { own.contains($0.source) }
+    }
+}
+
+extension RevisionTree {
+    /// Removes a revision with all that is based on it, if each of its branches has ended or was deleted, and none of them is the current one.
+    fileprivate mutating func removeDeadBranches(of revision: RevisionID, but current: RevisionID) {
+        let ends = leaves.filter { $0.revision == revision || isAncestor(revision, of: $0.revision) }
+        guard ends.allSatisfy({ $0.isDeleted && $0.revision != current }) else { return }
+        for end in ends { removeBranch(end.revision) }
     }
 }

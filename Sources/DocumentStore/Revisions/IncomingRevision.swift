@@ -23,6 +23,8 @@ public struct IncomingRevision: Sendable {
     public var peerLeaves: Set<RevisionID> = []
     /// Revisions whose branches ended at the peer in favour of this one.
     public var endedLeaves: Set<RevisionID> = []
+    /// It is alive at the peer, as its winner: if it was dropped here, it is taken up again, whatever ended its branch.
+    public var isResumed = false
     /// What it ends if it is a tombstone.
     public var deletion: Deletion = .document
     /// What the peer was known to have when it offered this revision.

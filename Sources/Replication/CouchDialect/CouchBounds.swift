@@ -14,6 +14,8 @@ enum CouchBounds {
     /// their answers have more than this many bytes: with little at a time, a line with a long way would hardly be used.
     static let fetchSeconds = 5
     static let fetchBytes = 256 << 10
+    /// `couch_failed_fetches`: documents in a row that a peer fails to send (500), before that is taken for a failure of the peer.
+    static let failedFetches = 5
     /// `couch_fetches`: such requests in flight, and documents whose attachments are being fetched separately.
     static let fetches = 3
     /// `couch_docs`, `couch_doc_bytes`: documents and bytes in one `_bulk_docs`.

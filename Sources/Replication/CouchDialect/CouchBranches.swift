@@ -6,7 +6,8 @@ import Interfaces
 /// Conflicts: the peer keeps every branch. A branch that lost here is ended there as well, so that all peers arrive at the same result.
 ///
 /// A branch is ended only if the peer has the winner and the winner is greater by the peer's own order of leaves. So the greatest live leaf remains,
-/// whatever several peers decide at the same time.
+/// whatever several peers decide at the same time. If that is not the winner here, since it was decided before it was known which branches the peer has, or
+/// since others decided as well, the branch is taken up again here.
 extension CouchDialect {
     func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome]) {
         state.withLock { state in
@@ -20,16 +21,30 @@ extension CouchDialect {
         endLosers(of: outcomes.map(\.id))
     }
 
-    /// Looks for branches that may be ended now.
-    func endLosers(of ids: [DocumentID]) {
-        let seen = state.withLock { state in
-            state.branches.isEmpty ? [] : Set(ids).filter { state.branches[$0]?.leaves.values.contains { $0 == .here || $0 == .lost } ?? false }.sorted()
+    /// Looks for branches that may be ended now, or that have to be taken up again.
+    ///
+    /// - Parameter isReview: they are in the peer's rows, as they were before. Only what the peer may prefer to the winner here is looked at.
+    func endLosers(of ids: some Sequence<DocumentID>, isReview: Bool = false) {
+        let free = state.withLock { state -> Set<DocumentID> in
+            guard !state.branches.isEmpty else { return [] }
+            let seen = Set(ids).filter { state.branches[$0]?.leaves.values.contains { $0 == .here || $0 == .lost } ?? false }
+            let free = seen.subtracting(state.ending)
+            // Otherwise one look could end a branch while another takes it up again.
+            for id in seen where !free.contains(id) { state.endedNext[id] = isReview && state.endedNext[id] ?? true }
+            state.ending.formUnion(free)
+            if !free.isEmpty { state.writes += 1 }
+            return free
         }
-        guard !seen.isEmpty else { return }
-        state.withLock { $0.writes += 1 }
+        guard !free.isEmpty else { return }
         run { dialect in
-            let decisions = try await dialect.decisions(about: seen)
+            let decisions = try await dialect.decisions(about: free.sorted(), isReview: isReview)
             for decision in decisions { try await dialect.endAllLosers(of: decision) }
+            let next = dialect.state.withLock { state in
+                state.ending.subtract(free)
+                defer { for id in free { state.endedNext[id] = nil } }
+                return state.endedNext.filter { free.contains($0.key) }
+            }
+            for isReview in [false, true] { dialect.endLosers(of: next.filter { $0.value == isReview }.keys, isReview: isReview) }
         } finally: { $0.writes -= 1 }
     }
 
@@ -85,23 +100,28 @@ extension CouchDialect {
         var id: DocumentID
         var winner: RevisionTree.Leaf
         var dropped: [RevisionID]
+        /// Nothing is ended.
+        var isReview: Bool
     }
 
-    private func decisions(about ids: [DocumentID]) async throws -> [Decision] {
+    private func decisions(about ids: [DocumentID], isReview: Bool) async throws -> [Decision] {
         guard let collection = database.collection(collection) else { return [] }
         let trees = try await database.read { transaction in try ids.map { try transaction.tree(collection, $0) } }
         var decisions: [Decision] = []
         for case (let id, let tree?) in zip(ids, trees) {
             // Not the end of a losing branch: its parent would be taken for an ancestor of the winner, and survive at the peer.
             guard let winner = tree.current else { continue }
-            let dropped = state.withLock { state in
-                (state.branches[id]?.leaves ?? [:]).filter { leaf, standing in
+            let (dropped, isInRow) = state.withLock { state in
+                let known = state.branches[id] ?? Branches()
+                let dropped = known.leaves.filter { leaf, standing in
                     guard standing == .here || standing == .lost, leaf != winner.revision, !tree.isAncestor(leaf, of: winner.revision) else { return false }
                     // A leaf that is still a branch here will have its turn; a deleted one has already ended.
-                    return !tree.isLeaf(leaf) && (winner.isDeleted || leaf < winner.revision)
+                    return !tree.isLeaf(leaf) && (!isReview || known.row.contains(leaf))
                 }.keys.sorted()
+                return (dropped, known.row.contains(winner.revision))
             }
-            if !dropped.isEmpty { decisions.append(Decision(id: id, winner: winner, dropped: dropped)) }
+            guard let greatest = dropped.last, !isReview || !isInRow || winner.revision < greatest else { continue }
+            decisions.append(Decision(id: id, winner: winner, dropped: dropped, isReview: isReview))
         }
         return try await theirs(decisions)
     }
@@ -152,7 +172,7 @@ extension CouchDialect {
         }
     }
 
-    /// - Returns: false if the winner here was ended at the peer, or is not there: then there is nothing to end.
+    /// - Returns: false if the peer prefers another branch to the winner here, or does not have it: then there is nothing to end.
     private func endLosers(of decision: Decision) async throws -> Bool {
         let (id, winner, dropped) = (decision.id, decision.winner, decision.dropped)
         let open = PercentEncoding.encode(JSONValue.array((dropped + [winner.revision]).map { .string($0.text) }).text)
@@ -175,29 +195,35 @@ extension CouchDialect {
         // A branch that has grown since is new, not a loser.
         let losers = found.filter { !$0.isDeleted && dropped.contains($0.revision) }
         let won = found.filter { $0.revision == winner.revision || $0.history.contains(winner.revision) }
-        if !won.isEmpty, !won.contains(where: { $0.isDeleted == winner.isDeleted }) { return try await !resumeBranch(losers, insteadOf: winner.revision) }
+        if !won.isEmpty, let greatest = losers.max(by: { $0.revision < $1.revision }) {
+            let live = won.filter { !$0.isDeleted }.map(\.revision)
+            let isEnded = !won.contains { $0.isDeleted == winner.isDeleted }
+            if isEnded || !winner.isDeleted, live.allSatisfy({ $0 < greatest.revision }) {
+                try await resumeBranch(greatest, beside: losers.map(\.revision) + live, ended: isEnded ? [winner.revision] : [])
+                return false
+            }
+        }
         markLost(decision)
-        guard pushes, !won.isEmpty else { return true }
+        guard pushes, !won.isEmpty, !decision.isReview else { return true }
         for loser in losers { try await end(loser) }
         return true
     }
 
-    /// The winner here has been ended at the peer in the meantime, in favour of branches dropped here: the greatest of these is taken up again.
-    ///
-    /// - Returns: false if all of these have ended.
-    private func resumeBranch(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws -> Bool {
-        guard let document = losers.max(by: { $0.revision < $1.revision }) else { return false }
+    /// The peer's winner is a branch that was dropped here: it is taken up again. If the winner here has ended there, it takes its place; otherwise, and if
+    /// that was edited here, it is for a new decision to say what becomes of the two. That one comes on top of the greater revision.
+    private func resumeBranch(_ document: FoundDocument, beside leaves: [RevisionID], ended: Set<RevisionID>) async throws {
         let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision)
         switch try await fetchAttachments(of: document, WantedRevision(row: row, ancestors: [], since: "0")) {
         case .arrived(var received):
             received.sequence = nil
-            received.branches = PeerBranches(isLoser: false, others: Set(losers.map(\.revision)).subtracting([document.revision]), ended: [winner])
+            received.branches = PeerBranches(isLoser: false, others: Set(leaves).subtracting([document.revision]), ended: ended, isResumed: true)
+            // If it is ended after all, it is by others.
+            state.withLock { $0.branches[document.id]?.leaves[RevisionTree.end(of: document.revision)] = nil }
             tell([.pull(slot: 0, .arrived(received))])
         case .arrivalRefused(_, let id, let error, isFinal: true): tell([.pull(slot: 0, .arrivalRefused(nil, id, error, isFinal: true))])
         case .arrivalRefused(_, _, let error, isFinal: false), .outOfSpace(_, _, let error, _): throw error
         default: break
         }
-        return true
     }
 
     /// Ends a branch with the same tombstone that everybody else would create for it.

@@ -62,6 +62,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         var attachmentFetches = 0
         /// How many revisions are requested together: fewer while answers are too large.
         var fetchSize = CouchBounds.firstFetch
+        /// Documents in a row that the peer failed to send (500).
+        var failedFetches = 0
         /// Memory of rows that wait to be passed to the engine, and of those that it is processing, in bytes.
         var entryBytes = 0
         var listBytes = 0
@@ -73,11 +75,16 @@ final class CouchDialect: RequestingDialect, Sendable {
         var lacksBulkGet = false
         /// Documents with several leaves at the peer: the losers have to be ended.
         var branches: [DocumentID: Branches] = [:]
+        /// Those whose branches are being compared with the peer's, and those of them that are looked at again afterwards: true if only in a review.
+        var ending: Set<DocumentID> = []
+        var endedNext: [DocumentID: Bool] = [:]
         /// Total number of the peer's leaves in these documents.
         var leaves = 0
         var log = ReplicationLog()
         /// The peer's copy, as it was when the session began: it can be long, and is kept outside the session.
         var peerLog = ReplicationLog()
+        /// The peer has shown a checkpoint that was saved there: if it shows none later, it has lost it.
+        var showsCheckpoints = false
         /// Attachments received, by the peer's name for them.
         var attachments: [AttachmentName: BlobReference] = [:]
 

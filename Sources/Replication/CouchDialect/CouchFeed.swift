@@ -182,6 +182,8 @@ extension CouchDialect {
 
     func answer(_ handle: AnswerHandle?, changes answers: [ChangeAnswer]) {
         guard let handle else { return }
+        // Documents with leaves that are here, and those of them whose leaves are new to us.
+        var (known, new): (Set<DocumentID>, Set<DocumentID>) = ([], [])
         let waits = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard let page = state.lists.removeValue(forKey: handle.number) else { return nil }
             state.listBytes -= page.bytes
@@ -189,14 +191,20 @@ extension CouchDialect {
                 if case .wanted(let ancestors) = answer {
                     state.wanted.append(WantedRevision(row: row, ancestors: ancestors, since: page.since))
                     state.wantedCount += 1
-                } else if case .notWanted = answer, state.branches[row.id]?.leaves[row.revision] == .announced {
+                } else if case .notWanted = answer, let standing = state.branches[row.id]?.leaves[row.revision] {
+                    known.insert(row.id)
+                    guard standing == .announced else { continue }
                     state.branches[row.id]?.leaves[row.revision] = .here
+                    new.insert(row.id)
                 }
             }
             defer { state.feedWaits = nil }
             return state.feedWaits
         }
         waits?.resume()
+        // What was dropped here before the peer was known to have it, and what others decided differently.
+        endLosers(of: new)
+        endLosers(of: known.subtracting(new), isReview: true)
     }
 
     /// A list that cannot be processed: the engine ends the connection.

@@ -10,7 +10,10 @@ extension CouchDialect {
     /// Starts the requests that may be sent now.
     func fetch() {
         while let (wanted, over) = nextFetch() {
-            if !over.isEmpty { tell(over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) }) }
+            if !over.isEmpty {
+                tell(over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) })
+                endLosers(of: over.map(\.row.id), isReview: true)
+            }
             if wanted.isEmpty { continue }
             run { dialect in
                 await dialect.peer.untilReading()
@@ -74,7 +77,12 @@ extension CouchDialect {
             let (isLong, length) = (answer.isTooLarge, answer.header("content-length").flatMap { Int($0) })
             return try await fetchLess(of: wanted) { isLong ? tooLong($0, length) : tooLarge($0) }
         }
+        if answer.status == 500, mayBeOneDocument(isOne) {
+            let error = ReplicationError(answer, to: "POST _bulk_get")
+            return try await fetchLess(of: wanted) { _ in error }
+        }
         guard answer.isGood else { throw ReplicationError(answer, to: "POST _bulk_get") }
+        state.withLock { $0.failedFetches = 0 }
         do {
             try await reading(answer, "POST _bulk_get") { json in
                 var found: [FoundRevision] = []
@@ -87,9 +95,24 @@ extension CouchDialect {
                 answer.keepBeginning()
                 return try await fetchLess(of: wanted) { _ in error }
             }
-            guard let flaw = answer.flaw else { throw error }
+            if let flaw = answer.flaw {
+                answer.keepBeginning()
+                return try await fetchLess(of: wanted) { unreadable($0, flaw) }
+            }
+            // One document may make all of the answer unreadable. What is no such answer at all is no document's fault.
+            guard let broken = error as? ReplicationError, BulkGetEntries(answer.body) != nil, (try? answer.json("")) == nil else { throw error }
+            let rest = isOne ? wanted : try await takeEntries(answer, wanted, seconds)
             answer.keepBeginning()
-            try await fetchLess(of: wanted) { unreadable($0, flaw) }
+            if rest.count < wanted.count { return try await fetchInPortions(rest) }
+            try await fetchLess(of: wanted) { _ in broken }
+        }
+    }
+
+    /// Whether it may be one document that the peer cannot send: not if it can send hardly any.
+    private func mayBeOneDocument(_ isOne: Bool) -> Bool {
+        state.withLock { state in
+            if isOne { state.failedFetches += 1 }
+            return state.failedFetches <= CouchBounds.failedFetches
         }
     }
 

@@ -140,6 +140,8 @@ extension CouchDialect {
         // Errors that name a revision other than the requested one are matched with the remaining requests at the end.
         var late: [FoundRevision] = []
         var gone: [WantedRevision] = []
+        // Documents of which the peer may prefer another branch than the one here.
+        var unclear: Set<DocumentID> = []
         func leaveOut(_ row: WantedRevision, _ found: FoundRevision) {
             if found.isGone { gone.append(row) } else { events.append(.pull(slot: 0, missingDocumentEvent(row, found))) }
         }
@@ -157,9 +159,11 @@ extension CouchDialect {
                 }
                 if isOver(document) {
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
+                    unclear.insert(document.id)
                 } else if document.endsOnlyBranch(row.row), try await !endsBranch(document, hasLiveBranch: !row.row.isDeletion) {
-                    // Others ended a branch that is not here, or is the only one here: the winner has, or gets, a row of its own.
+                    // Others ended a branch that is not here, or is the only one here: the winner has, or gets, a row of its own, unless it was dropped here.
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
+                    unclear.insert(document.id)
                 } else if document.attachments.isEmpty {
                     events.append(.pull(slot: 0, arrival(document, row)))
                 } else if filtersBeforeAttachments, !document.bringsAttachments {
@@ -182,6 +186,7 @@ extension CouchDialect {
             events.append(.pull(slot: 0, isReplaced ? .withdrawn(row.row.sequence) : notAnswered(row)))
         }
         tell(events)
+        endLosers(of: unclear, isReview: true)
         if !gone.isEmpty { try await giveUp(gone) }
         for (document, row) in attached { tell([.pull(slot: 0, try await fetchAttachments(of: document, row, keeping: claim))]) }
     }

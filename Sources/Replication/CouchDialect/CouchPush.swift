@@ -59,7 +59,7 @@ extension CouchDialect {
             wanted[id] = (member.value["possible_ancestors"]?.asArray ?? []).compactMap { $0.asString.flatMap { try? RevisionID($0) } }
         }
         // A peer that accepts every branch would accept ours as well; if its branches are pulled, the decision is made here first.
-        let current = pulls ? try await winners(documents.filter { wanted[$0.id] != nil }) : [:]
+        let current = pulls ? try await undecided(try await winners(documents.filter { wanted[$0.id] != nil })) : [:]
         return documents.map { document in
             guard let known = wanted[document.id] else { return .has }
             if let winner = current[document.id], winner != document.peerVersion, !document.history.contains(winner), !hasReceivedBranch(winner, of: document.id) {
@@ -72,6 +72,22 @@ extension CouchDialect {
     /// Whether the branch arrived here on this connection: then the offer is the decision about it.
     private func hasReceivedBranch(_ leaf: Version, of id: DocumentID) -> Bool {
         state.withLock { state in state.branches[id]?.leaves[leaf].map { $0 != .announced } ?? false }
+    }
+
+    /// Of the peer's current revisions, those about which nothing was decided here. The others are known, so the pull does not bring them: the offer is
+    /// the decision about them, even if it was made before this connection.
+    private func undecided(_ winners: [DocumentID: Version]) async throws -> [DocumentID: Version] {
+        guard !winners.isEmpty, let collection = database.collection(collection) else { return winners }
+        let decided = try await database.read { transaction in
+            try winners.filter { id, winner in try transaction.tree(collection, id).map { $0.contains(winner) && !$0.isLeaf(winner) } ?? false }
+        }
+        guard !decided.isEmpty else { return winners }
+        state.withLock { state in
+            for (id, winner) in decided where state.branches[id] != nil || state.canRememberMore(feedMemory.share) {
+                if state.branches[id]?.leaves[winner] ?? .announced == .announced { state.branches[id, default: Branches()].leaves[winner] = .here }
+            }
+        }
+        return winners.filter { decided[$0.key] == nil }
     }
 
     /// The peer's current revisions of these documents, unless they are deleted.

@@ -120,13 +120,15 @@ extension CouchDialect {
         return ([UInt8](answer.body.readableBytesView), token)
     }
 
-    /// Whether the peer's copy is not the one with this token. One that it does not show may be.
+    /// Whether the peer's copy is not the one with this token. One that it does not show may be; and a peer that never shows any keeps none, or hides them.
     private func hasOther(checkpoint id: String, than token: String) async throws -> Bool {
         let path = Self.path(checkpoint: id)
         let answer = try await ask(PeerRequest("GET", path, json: nil, atMost: CouchBounds.logBytes))
-        if answer.status == 404 { return true }
+        if answer.status == 404 { return state.withLock { $0.showsCheckpoints } }
         guard answer.isGood, !answer.isTooLarge else { return false }
-        return try await reading(answer, "GET \(path)") { $0["_rev"]?.asString } != token
+        let isOther = try await reading(answer, "GET \(path)") { $0["_rev"]?.asString } != token
+        if !isOther { state.withLock { $0.showsCheckpoints = true } }
+        return isOther
     }
 
     /// How far both sides got, according to their copies.
@@ -160,7 +162,11 @@ extension CouchDialect {
             let path = Self.path(checkpoint: id)
             let answer = try await dialect.ask(PeerRequest("PUT", path, json: .object(object), atMost: CouchBounds.smallAnswerBytes))
             switch answer.status {
-            case 200..<300: dialect.tell([.checkpoint(slot: slot, .peerSaved(token: try answer.json("PUT \(path)")["rev"]?.asString ?? ""))])
+            case 200..<300:
+                let token = try answer.json("PUT \(path)")["rev"]?.asString ?? ""
+                // Once, to know whether it would show one.
+                if !token.isEmpty, !dialect.state.withLock({ $0.showsCheckpoints }) { _ = try await dialect.hasOther(checkpoint: id, than: token) }
+                dialect.tell([.checkpoint(slot: slot, .peerSaved(token: token))])
             case 409: dialect.tell([.checkpoint(slot: slot, .peerConflict)])
             default: dialect.tell([.checkpoint(slot: slot, .peerRefused(ReplicationError(answer, to: "PUT \(path)")))])
             }

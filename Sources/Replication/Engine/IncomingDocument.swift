@@ -110,6 +110,8 @@ struct PeerBranches: Sendable {
     var ended: Set<Version> = []
     /// What the revision deletes, if it is a tombstone.
     var deletion: Deletion = .document
+    /// The peer's winner was dropped here.
+    var isResumed = false
 }
 
 /// Attachments of a revision that are missing here, and that its body names as the peer does: by a different kind of digest than ours.

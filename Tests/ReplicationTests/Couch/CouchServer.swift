@@ -19,6 +19,8 @@ final class CouchServer: Sendable {
         /// Changes the text of documents before it is sent.
         var rewrite: @Sendable (String) -> String = { $0 }
         var requests: [String] = []
+        /// For how many milliseconds a request with this number waits before it is looked at.
+        var delay: @Sendable (_ number: Int) -> Int = { _ in 0 }
         /// The addresses and ports of the clients.
         var callers: Set<String> = []
         /// The bearer token that is valid at the moment; nil lets everybody in.
@@ -84,8 +86,12 @@ final class CouchServer: Sendable {
         let body = [UInt8](try await request.body.collect().readableBytesView)
         let parts = try RequestTarget.components(request.path)
         let name = parts.count < 2 ? "" : parts[1].utf8.first == UInt8(ascii: "_") ? "/" + parts[1] : "/doc"
-        let (trouble, refusal) = state.withLock { state in
+        let delay = state.withLock { state in
             state.requests.append("\(request.method) \(parts.first == "db" ? name : request.path)")
+            return state.delay(state.requests.count)
+        }
+        if delay > 0 { try await Task.sleep(for: .milliseconds(delay)) }
+        let (trouble, refusal) = state.withLock { state in
             state.callers.insert(request.connection.remoteAddress)
             return (state.trouble, parts.first == "_session" || parts.first == "identity" ? nil : Self.refusal(request, state))
         }

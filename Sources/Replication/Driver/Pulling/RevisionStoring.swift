@@ -106,6 +106,7 @@ struct RevisionStoring: Sendable {
         incoming.peerHasOne = peerHasOne
         if let branches = revision.branches {
             (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
+            incoming.isResumed = branches.isResumed
         }
         (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
         incoming.missesDeletion = deletionsUnderWay.contains(revision.id)
