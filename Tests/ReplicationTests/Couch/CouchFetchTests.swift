@@ -62,6 +62,38 @@ struct CouchFetchTests {
         }
     }
 
+    /// What is wrong with every answer that has one of the documents.
+    enum Poison: CaseIterable { case failure, brokenText, badText }
+
+    @Test("a document that spoils every answer is left out by name, and the others come", arguments: Poison.allCases)
+    func poisoned(_ poison: Poison) async throws {
+        let database = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.change { tree in for n in 0..<40 { tree.edit("doc-\(n)", "{\"n\":\(n)}") } }
+            server.trouble { [tree = server.tree] request, body in
+                guard request.path == "/db/_bulk_get", String(decoding: body, as: UTF8.self).contains("\"doc-7\"") else { return nil }
+                if poison == .failure { return HTTPResponse(status: 500, headers: [:], body: .buffer(ByteBuffer(string: "{\"error\":\"badmatch\"}"))) }
+                let entries = ((try? JSONValue(parsing: body))?["docs"]?.asArray ?? []).compactMap { wanted -> String? in
+                    guard let id = wanted["id"]?.asString, let rev = wanted["rev"]?.asString, let found = tree.json(id, rev) else { return nil }
+                    let text = "{\"id\":\"\(id)\",\"docs\":[{\"ok\":\(found.text)}]}"
+                    return id == "doc-7" ? text.replacing("\"n\":", with: poison == .brokenText ? "\"n\":[" : "\"n\":x") : text
+                }
+                return .json("{\"results\":[\(entries.joined(separator: ","))]}")
+            }
+            let replicator = Replicator(
+                configuration: ReplicatorConfiguration(database, to: target, .pull) { $0.retry.maximumAttempts = 1 }, connector: try DatabaseClient(target),
+                environment: .system, memory: .unlimited, logger: quietLogger())
+            let (status, words) = await replicator.run { $0.error != nil }
+            #expect(status.counts.pulled == 39 && status.counts.failed >= 1, "\(status), \(words ?? "")")
+            #expect(try await database.body("doc-7") == nil)
+            #expect(try await database.body("doc-8") != nil)
+            // Once it is whole, it comes.
+            server.trouble { _, _ in nil }
+            let again = await replicator.run { $0.error != nil }.0
+            #expect(again.error == nil && again.counts.pulled == 1, "\(again)")
+        }
+    }
+
     @Test("the entries of an answer are found up to where it was cut", arguments: [
         (#"{"results":[{"id":"a","docs":[]},{"id":"b","docs":[{"ok":{"x":"]}"}}]}]}"#, 2),
         (#"{"results":[{"id":"a","docs":[]},{"id":"b","docs":[{"ok":{"x":"]"#, 1),
