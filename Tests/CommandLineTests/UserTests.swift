@@ -100,7 +100,7 @@ import Testing
         #expect(json.map { $0["line"]?.asInt64 } == [1, 2, 3, 4, 5, 6])
         #expect(json[0]["name"]?.asString == "ada" && json[0]["problem"]?.isNull == true && json[5]["problem"]?.isNull == false)
         let bob = try await user("passwd", "bob", password: "secret-2")
-        #expect(bob.status == 1 && bob.errors.contains("line 3") && bob.errors.contains("readonly"), "\(bob)")
+        #expect(bob.status == 1 && bob.errors.contains("line 3") && bob.errors.contains("unknown option"), "\(bob)")
         #expect(try await user("remove", "ada").status == 0)
         #expect(try folder.text("users.txt").hasPrefix("who\nbob:") && !folder.text("users.txt").contains("ada:"))
         for name in ["", "a:b", "#a", "a\nb", " a", "a "] {
