@@ -34,8 +34,9 @@ struct WaitingFeeds {
         if getenv("NIGHTJAR_ATTACK_FIGURES") != nil { print("\(Self.feeds) \(kind) feeds: \(opened) to open, \(cost) to wait for \(Self.beats) signs of life") }
         // A feed that spins would take all the CPU time there is, which is seconds.
         #expect(cost.seconds * 1000 <= Double(100 + 2 * Self.feeds * Self.beats), "\(cost)")
-        // The allowance on top is for memory that the allocator takes several pages at a time.
-        #expect(opened.growth <= Self.feeds * 50_000 + (256 << 10), "\(opened)")
+        // The allowance on top is for memory that the allocator takes several pages at a time: more on a busy machine, where more requests are handled at
+        // the same time. Without that it is two thirds of 50 KB each.
+        #expect(opened.growth <= Self.feeds * 50_000 + (1 << 20), "\(opened)")
         #expect(cost.growth <= 1 << 20, "\(cost)")
         #expect(try await hub.stop().status == 0)
         withExtendedLifetime((first, feeds)) {}
