@@ -205,7 +205,7 @@ struct CouchDivergenceTests {
             var last = -1
             var there: [String] = []
             // Until nothing has changed for a second.
-            for _ in 0..<200 where quiet < 10 {
+            for _ in 0..<600 where quiet < 10 {
                 try await Task.sleep(for: .milliseconds(100))
                 let sequence = server.tree.sequence
                 there = Self.withoutTombstones(server.tree.contents)
