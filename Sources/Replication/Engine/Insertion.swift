@@ -39,6 +39,8 @@ struct Insertion: Sendable {
     var wasKeptBack = false
     /// Space it would take, including blobs that are not here, in bytes.
     var bytes = 0
+    /// What the peer was known to have when it offered it.
+    var peerHad = PeerRevision.unknown
     var end: End
 
     init(_ revision: CheckedRevision, _ end: End) {
@@ -47,13 +49,13 @@ struct Insertion: Sendable {
         bytes = revision.body.count + blobs
         (fetch, wasKeptBack) = (revision.fetch, revision.wasKeptBack)
         (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)
-        isDeleted = revision.isDeleted
+        (isDeleted, peerHad) = (revision.isDeleted, revision.peerHad)
         self.end = end
     }
 
     init(_ revision: ReceivedRevision, _ end: End) {
         (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)
-        isDeleted = revision.isDeleted
+        (isDeleted, peerHad) = (revision.isDeleted, revision.peerHad)
         self.end = end
     }
 }

@@ -13,6 +13,8 @@ struct BranchEnd: Sendable, Equatable {
     var history: [Version]
     /// Set for a peer with version vectors.
     var vector: VectorHistory?
+    /// It lost a decision here. If the peer does not take that, nothing is lost: see ``CrossedRevisions``.
+    var isDecided = false
 }
 
 /// What has happened here since a revision was read.
@@ -76,6 +78,8 @@ struct OutgoingFields: Sendable {
     var isAfterPull = false
     /// The end of a branch that is the peer's current one and was dropped here: the document itself follows.
     var isEndOfBranch = false
+    /// See ``BranchEnd/isDecided``.
+    var isDecidedEnd = false
     /// If the peer's known revision is on another branch: how that branch ended here.
     var peerBranchEnd: BranchEnd?
     /// The peer asked for it, so it does not have it, and refused what it was sent.
@@ -149,6 +153,7 @@ extension OutgoingDocument {
         var end = self
         (end.version, end.history, end.vector, end.peerVersion) = (branch.version, branch.history, branch.vector, branch.history.last ?? branch.version)
         (end.isDeleted, end.isEndOfBranch, end.body, end.blobs, end.bytesLeftOut, end.claim) = (true, true, [], [], 0, nil)
+        end.isDecidedEnd = branch.isDecided
         return end
     }
 }

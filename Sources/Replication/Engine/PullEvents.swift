@@ -110,8 +110,8 @@ enum PullAction: Sendable {
     case readHeld(after: DocumentID?)
     case readConflicts(after: DocumentID?)
     /// These revisions came from the peer: they need not be offered back, and a push that waits for them continues. `listed`: those that were put on the
-    /// list of held and rejected revisions.
-    case notifyPush([(DocumentID, Version)], listed: Set<DocumentID> = [])
+    /// list of held and rejected revisions. `peerHad`: what the peer was known to have when it offered each.
+    case notifyPush([(DocumentID, Version)], listed: Set<DocumentID> = [], peerHad: [PeerRevision] = [])
     /// The peer's revisions of these documents were refused because these are current here: it must be offered them, even if it sent them itself.
     case notifyPushOfRefusal([(DocumentID, Version)])
     /// Conflicts of these documents were decided: the result may have to be pushed.

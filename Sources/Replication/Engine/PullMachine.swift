@@ -311,7 +311,8 @@ struct PullMachine {
                 return .unreadable
             }
             switch verdict {
-            case .conflict where insertion.decidesPushes && !refusesPush, .accept:
+            // A conflict of which the peer ends one side is decided here.
+            case .conflict where insertion.decidesPushes && !refusesPush && row.parent.map(RevisionTree.end) != row.revision, .accept:
                 expected += 1
                 return .send
             case .have: return .have

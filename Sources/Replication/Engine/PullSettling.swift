@@ -7,6 +7,7 @@ extension PullMachine {
     /// These revisions are stored, or will not be: each is counted, the peer is answered, and its sequence is complete or stays open.
     mutating func settle(_ ended: [Insertion], _ actions: inout [PullAction]) {
         var came: [(DocumentID, Version)] = []
+        var peerHad: [PeerRevision] = []
         var met: [(DocumentID, Version)] = []
         var listed: Set<DocumentID> = []
         var (over, staying) = ([FetchID](), [FetchID]())
@@ -21,12 +22,13 @@ extension PullMachine {
             case .stored, .held, .rejected(_, isListed: true), .undecided(_, isListed: true):
                 complete(each.sequence)
                 came.append((each.id, each.version))
+                peerHad.append(each.peerHad)
                 if case .stored = each.end { listed.remove(each.id) } else { listed.insert(each.id) }
                 if case .stored(.conflict(let current)) = each.end { met.append((each.id, current)) }
             default: complete(each.sequence)
             }
         }
-        if !came.isEmpty { actions.append(.notifyPush(came, listed: listed)) }
+        if !came.isEmpty { actions.append(.notifyPush(came, listed: listed, peerHad: peerHad)) }
         if !met.isEmpty { actions.append(.notifyPushOfRefusal(met)) }
         if !over.isEmpty || !staying.isEmpty { actions.append(.releaseBlobs(over, staying: staying)) }
     }

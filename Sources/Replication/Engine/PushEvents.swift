@@ -67,8 +67,9 @@ enum PushEvent: Sendable {
     case messageMade(DocumentID)
     /// Acknowledged versions must be recorded at once: a checkpoint is about to claim them.
     case recordNow
-    /// The peer sent these revisions on this connection; they are stored. `listed`: those that are on the list of held and rejected ones instead.
-    case pulled([(DocumentID, Version)], listed: Set<DocumentID> = [])
+    /// The peer sent these revisions on this connection; they are stored. `listed`: those that are on the list of held and rejected ones instead. `peerHad`:
+    /// what the peer was known to have when it offered each; empty if that is unknown.
+    case pulled([(DocumentID, Version)], listed: Set<DocumentID> = [], peerHad: [PeerRevision] = [])
     /// The peer's revisions of these documents were refused because these revisions are current here: it needs them to make progress.
     case refusedInFavourOf([(DocumentID, Version)])
     /// Whether everything that the peer announced is here and nothing of it waits for a decision.

@@ -18,6 +18,7 @@ struct PushMachine {
     var retry: RetryDelay
     var echoes: EchoMemory
     var overtaken: OvertakenDocuments
+    var crossed: CrossedRevisions
     var fetchedDeletions: FetchedDeletions
     /// For a peer that pulls: documents that were announced to it and that it has not taken.
     var declinedDocuments: DeclinedDocuments
@@ -51,6 +52,7 @@ struct PushMachine {
         ledger = PushLedger(from: position.sequence, settings.limits)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
         overtaken = OvertakenDocuments(limit: settings.limits.echoMemory)
+        crossed = CrossedRevisions(limit: settings.limits.echoMemory)
         fetchedDeletions = FetchedDeletions(limit: settings.limits.echoMemory)
         refused = RefusedRetries(settings.limits)
         ownBlobs = OwnBlobWaits(limit: settings.limits.refusedDocuments)
@@ -117,7 +119,7 @@ struct PushMachine {
         case .noted(let batch): acknowledged.noted(batch)
         case .messageMade(let id): ledger.releaseBody(of: id)
         case .recordNow: note(&actions)
-        case .pulled(let revisions, let listed): accept(pulled: revisions, listed: listed, &actions)
+        case .pulled(let revisions, let listed, let peerHad): accept(pulled: revisions, listed: listed, peerHad, &actions)
         case .refusedInFavourOf(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
@@ -271,7 +273,7 @@ struct PushMachine {
     private mutating func pass(_ document: OutgoingDocument) {
         ledger.count { $0.total += 1 }
         // The end of the peer's branch goes first: offering the document says nothing about that branch, which would remain beside ours forever.
-        if let end = document.peerBranchEnd { return offerAgain(document.endOfBranch(end)) }
+        if let end = document.peerBranchEnd ?? crossed.takeEnd(for: document) { return offerAgain(document.endOfBranch(end)) }
         guard !held.isEmpty else { return offerAgain(document) }
         held.release(document.id)
         var document = document
@@ -320,6 +322,7 @@ struct PushMachine {
                 if settings.style == .announce, document.isDeleted { fetchedDeletions.add(id) }
                 ledger.want(document)
             case .has: peerHas(document, &actions)
+            case .conflict where document.isDecidedEnd: ledger.readAgainForRest(id)
             case .declined where document.isEndOfBranch: ledger.readAgainForRest(id, peerVersion: document.version)
             case .declined:
                 if settings.style == .announce { declinedDocuments.note(document, .declined) }
@@ -344,6 +347,7 @@ struct PushMachine {
         barrier.taken()
         let stale = settings.limits.hasPlanted(.staleMark) ? document.history.first : nil
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { pullerHas(document) }
+        crossed.acknowledge(document.id, document.version)
         if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
         if document.isEndOfBranch {
             ledger.readAgainForRest(document.id, peerVersion: document.version)

@@ -1,4 +1,5 @@
 import Documents
+import DocumentStore
 import Interfaces
 
 /// Whether a peer accepts anything from us.
@@ -37,6 +38,8 @@ extension PushMachine {
             declinedDocuments.note(document, .refused(error))
             if document.isEndOfBranch { return ledger.readAgainForRest(id, peerVersion: document.version) }
             ledger.finish(id)
+        } else if document.isDecidedEnd, !error.isTransient {
+            ledger.readAgainForRest(id)
         } else if error.isConflict {
             if case .sent = phase, compareWithPeers(document, &actions) { return }
             lose(document, to: nil, &actions)
@@ -92,21 +95,39 @@ extension PushMachine {
         actions.append(.exclude([KeptBack(document: document, cause: .refused(error))]))
     }
 
-    mutating func accept(pulled revisions: [(DocumentID, Version)], listed: Set<DocumentID>, _ actions: inout [PushAction]) {
+    /// - Parameter peerHad: for each revision, what the peer was known to have when it offered it; empty if that is unknown.
+    mutating func accept(
+        pulled revisions: [(DocumentID, Version)], listed: Set<DocumentID>, _ peerHad: [PeerRevision], _ actions: inout [PushAction]
+    ) {
         // The refused revision is no longer the current one.
         let changed = refused.isEmpty ? [] : revisions.compactMap { refused.remove($0.0) }
         if !changed.isEmpty { actions.append(.unlist(changed)) }
         if hasKeptBack { actions.append(.unlistSettled(revisions.map(\.0))) }
-        for (id, version) in revisions {
+        for (index, (id, version)) in revisions.enumerated() {
             guard settings.style == .propose else {
                 echoes.add(id, version)
                 if feed.isReading || nextPage != nil || ledger.phase(of: id) != nil { overtaken.add(id) }
                 continue
             }
             // The store has recorded a stored one as the peer's. Of the others it knows nothing, and what the peer acknowledged is the best that is known.
-            if !listed.contains(id) { acknowledged.supersede(id, by: version) }
+            if !listed.contains(id) { noteStored(id, version, after: index < peerHad.count ? peerHad[index] : .unknown) }
             if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
         }
+    }
+
+    /// A revision of the peer's is stored here. What the peer acknowledged before it offered that one no longer applies; what it acknowledges later does.
+    private mutating func noteStored(_ id: DocumentID, _ version: Version, after peerHad: PeerRevision) {
+        let underWay = ledger.phase(of: id)?.document.flatMap { $0.isEndOfBranch ? nil : $0.version }
+        let ours = acknowledged.version(of: id) ?? underWay ?? crossed.acknowledged(id)
+        guard peerHad != .unknown, let ours, ours != version, peerHad != .had(ours) else {
+            crossed.forget(id)
+            return acknowledged.supersede(id, by: version)
+        }
+        crossed.note(id, version, and: ours)
+        guard crossed.acknowledged(id) != nil, acknowledged.version(of: id) == nil else { return }
+        // It was recorded before this revision was stored, which took its place in the record.
+        acknowledged.add(id, ours)
+        ledger.callBack([id])
     }
 
     /// The document was dropped here, while the filter judged it or the peer considered it, in favour of a revision that does not descend from it and

@@ -134,7 +134,7 @@ extension PullAction {
         case .decide(let ids): "decide \(ids.map(\.text).joined(separator: " "))"
         case .readHeld(let after): "held\(after.map { " \($0)" } ?? "")"
         case .readConflicts(let after): "conflicts\(after.map { " \($0)" } ?? "")"
-        case .notifyPush(let revisions, _): "tell push \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
+        case .notifyPush(let revisions, _, _): "tell push \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfRefusal(let revisions): "tell push of refusal \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfDecision: "tell push"
         case .startFlushTimer: "flush timer"

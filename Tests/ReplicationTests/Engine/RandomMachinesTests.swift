@@ -104,7 +104,7 @@ import Testing
             switch due.remove(at: index) {
             case .push(let event):
                 // Documents that wait for the pull are settled by it.
-                if case .pulled(let revisions, _) = event {
+                if case .pulled(let revisions, _, _) = event {
                     for (id, _) in revisions { if let version = lastOffered[id] { settled.insert(version) } }
                 }
                 switch event {
@@ -298,7 +298,7 @@ import Testing
                 due.append(.pull(.decided(ids.map { ConflictDecider.Outcome(id: $0, failure: nil, isDecided: true) })))
             case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))
             case .readConflicts: due.append(.pull(.conflictsRead(ConflictDecider.Page(ids: []))))
-            case .notifyPush(let revisions, let listed): due.append(.push(.pulled(revisions, listed: listed)))
+            case .notifyPush(let revisions, let listed, let peerHad): due.append(.push(.pulled(revisions, listed: listed, peerHad: peerHad)))
             case .notifyPushOfRefusal(let revisions): due.append(.push(.refusedInFavourOf(revisions)))
             case .notifyPushOfDecision(let ids): due.append(.push(.decided(ids)))
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))

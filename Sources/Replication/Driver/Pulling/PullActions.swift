@@ -32,7 +32,8 @@ struct PullActions {
         case .decide(let ids): decide(ids, link)
         case .readHeld(let after): readHeld(after: after, link)
         case .readConflicts(let after): readConflicts(after: after, link)
-        case .notifyPush(let revisions, let listed): if link.push != nil { driver.tell(link, push: .pulled(revisions, listed: listed)) }
+        case .notifyPush(let revisions, let listed, let peerHad):
+            if link.push != nil { driver.tell(link, push: .pulled(revisions, listed: listed, peerHad: peerHad)) }
         case .notifyPushOfRefusal(let revisions): if link.push != nil { driver.tell(link, push: .refusedInFavourOf(revisions)) }
         case .notifyPushOfDecision(let ids): if link.push != nil { driver.tell(link, push: .decided(ids)) }
         case .startFlushTimer: startFlushTimer(link)
