@@ -43,6 +43,7 @@ extension Simulation {
         if plan.reconfigures { scheduleConfigurations(start) }
         if plan.restarts { scheduleRestarts(start) }
         if plan.branches { scheduleBranches(start) }
+        if plan.recreates { scheduleRecreations(round, start) }
         if plan.damages { scheduleDamage(start) }
         if !plan.isCalm { scheduleFaults(start) }
     }
@@ -232,7 +233,7 @@ extension Simulation {
         }
     }
 
-    private func write(
+    func write(
         _ agent: SimulatedAgent, _ id: DocumentID, _ mark: String, deletes: Bool = false, replaces: Bool = false,
         creates: Bool = false, blob: String? = nil
     ) {

@@ -44,6 +44,8 @@ package struct SimulationPlan: Sendable {
     package var restarts = false
     /// Branches end on one machine, and others begin.
     package var branches = false
+    /// Documents of the same id are created on one machine, and created and deleted on another, at the same time.
+    package var recreates = false
     /// Machines that have had clients of CouchDB's API, so that the losing branch of a decision is kept and ends in a tombstone.
     package var branchKeepers: Set<Int> = []
     package var planted: PlantedFault?
@@ -89,6 +91,7 @@ package struct SimulationPlan: Sendable {
         isTight = planted == nil && SeededRandom(seed: seed ^ 0x716A7).chance(0.1)
         restarts = planted == nil && !isCalm && SeededRandom(seed: seed ^ 0x4E5E7).chance(0.25)
         branches = planted == nil && SeededRandom(seed: seed ^ 0xB4A72).chance(0.2)
+        recreates = planted == nil && SeededRandom(seed: seed ^ 0x2EC4EA7E).chance(0.3)
         let keeping = SeededRandom(seed: seed ^ 0xC0ED8)
         if planted == nil, keeping.chance(0.2) { branchKeepers = Set((0..<machines).filter { _ in keeping.chance(0.6) }) }
         resolversTimeOut = planted == nil && SeededRandom(seed: seed ^ 0x10BF).chance(0.5)
