@@ -379,7 +379,11 @@ struct CrowdMemoryTests {
         let peer = Peer(client)
         client.executionContext.execute { client.setReading(false) }
         peer.send(peer.request("getCheckpoint", [("client", "cp")]))
-        try await eventually("the reply is waiting in the socket") { memory.used > 120_000 }
+        let waiting = Mutex(0)
+        try await eventually("the reply is waiting in the socket") {
+            session.later { session in waiting.withLock { $0 = session.driver.transport.waitingBytes } }
+            return waiting.withLock { $0 } > 100_000 && memory.used > 120_000
+        }
         session.later { $0.accounts.stand(.evicted) }
         for await end in peer.end { #expect(end.code == 1006) }
     }
