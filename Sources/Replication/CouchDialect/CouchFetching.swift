@@ -57,8 +57,11 @@ extension CouchDialect {
         var answer: PeerAnswer
         do {
             let request = PeerRequest("POST", path, json: ["docs": docs], atMost: isOne ? documentBytes : answerBytes(isOne: false))
-            answer = try await ask(request, keepsBeginning: !isOne)
-            if isOne, try await takeLarge(&answer, wanted[0]) { return }
+            answer = try await ask(request, keepsBeginning: true)
+            if isOne {
+                if let failure = try await leaveOutOthers(&answer, wanted[0], isBulk: true) { return refuse(wanted[0], failure, isFinal: false) }
+                if try await takeLarge(&answer, wanted[0]) { return }
+            }
         } catch let error as ReplicationError where error.isShortOfMemory {
             return try await fetchLess(of: wanted) { _ in error }
         }
@@ -136,16 +139,19 @@ extension CouchDialect {
     ///
     /// - Returns: the revisions that it leaves to be requested.
     private func takeEntries(_ answer: PeerAnswer, _ wanted: [WantedRevision], _ seconds: Int) async throws -> [WantedRevision] {
-        guard let entries = BulkGetEntries(answer.body), !entries.places.isEmpty else { return wanted }
         let (text, start) = (answer.body, answer.body.readerIndex)
+        // Others, for which nobody asked, are not even parsed.
+        let ids = Set(wanted.map(\.row.id))
+        let places = (BulkGetEntries(text)?.places ?? []).filter { BulkGetEntries.owner(of: $0, in: text).map { ids.contains(DocumentID(stored: $0)) } ?? false }
+        if places.isEmpty { return wanted }
         func slice(_ place: Range<Int>) -> ByteBuffer? { text.getSlice(at: start + place.lowerBound, length: place.count) }
-        let sizes = entries.places.map { place in slice(place)?.withUnsafeReadableBytes { JSONTreeSize.bytes(of: $0.bindMemory(to: UInt8.self)) } ?? 0 }
+        let sizes = places.map { place in slice(place)?.withUnsafeReadableBytes { JSONTreeSize.bytes(of: $0.bindMemory(to: UInt8.self)) } ?? 0 }
         let most = memory.limit / 8
         var rest = wanted
         var at = 0
-        while at < entries.places.count {
+        while at < places.count {
             var (end, bytes) = (at, 0)
-            while end < entries.places.count, end == at || bytes + sizes[end] <= most {
+            while end < places.count, end == at || bytes + sizes[end] <= most {
                 bytes += sizes[end]
                 end += 1
             }
@@ -154,7 +160,7 @@ extension CouchDialect {
             guard bytes <= memory.limit / 3 else { continue }
             do { try await claim(text.readableBytes + bytes, for: answer, "POST _bulk_get") } catch let error as ReplicationError where error.isShortOfMemory { break }
             // One that cannot be read is requested alone, too, and fails by its name.
-            let values = entries.places[at..<end].compactMap { place in slice(place)?.withUnsafeReadableBytes { try? JSONValue(parsing: $0) } }
+            let values = places[at..<end].compactMap { place in slice(place)?.withUnsafeReadableBytes { try? JSONValue(parsing: $0) } }
             var found = values.flatMap(revisions(in:))
             // The leaves of a document are taken together.
             let counts = Dictionary(grouping: values.compactMap { $0["id"]?.asString }, by: \.self).mapValues(\.count)
@@ -165,8 +171,8 @@ extension CouchDialect {
             if !taken.isEmpty { try await take(found, for: taken, keeping: answer.claim) }
             await peer.untilReading()
         }
-        let whole = entries.places.reduce(0) { $0 + $1.count } + sizes.reduce(0, +)
-        learn(from: entries.places.count, bytes: whole, seconds: seconds)
+        let whole = places.reduce(0) { $0 + $1.count } + sizes.reduce(0, +)
+        learn(from: places.count, bytes: whole, seconds: seconds)
         return rest
     }
 
@@ -221,7 +227,11 @@ extension CouchDialect {
             let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
             var answer: PeerAnswer
             do {
-                answer = try await ask(PeerRequest("GET", path, json: nil, atMost: documentBytes))
+                answer = try await ask(PeerRequest("GET", path, json: nil, atMost: documentBytes), keepsBeginning: true)
+                if let failure = try await leaveOutOthers(&answer, each, isBulk: false) {
+                    refuse(each, failure, isFinal: false)
+                    continue
+                }
                 if try await takeLarge(&answer, each) { continue }
             } catch let error as ReplicationError where error.isShortOfMemory {
                 refuse(each, error, isFinal: false)

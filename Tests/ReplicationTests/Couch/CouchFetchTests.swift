@@ -117,6 +117,17 @@ struct CouchFetchTests {
         }
     }
 
+    @Test("an entry belongs to the document that it has, and only without one to the document that it names", arguments: [
+        (#"{"id":"a","docs":[{"ok":{"_id":"b"}}]}"#, "b"), (#"{"id":"a","docs":[{"error":{"id":"b"}}]}"#, "a"), (#"{"id":"a","docs":[]}"#, "a"),
+        (#"{"id":"a","docs":[{"ok":{"x":"yyyy"#, "a"), (#"{"id":"a","docs":[{"ok":{"_id":"b","x":"yyyy"#, "b"), (#"{"ok":{"_id":"b"}}"#, "b"),
+        (#"{"id":"\u0061","docs":"x"}"#, "a"),
+    ])
+    func owner(_ text: String, _ id: String) { #expect(BulkGetEntries.owner(of: 0..<text.utf8.count, in: ByteBuffer(string: text)) == id) }
+
+    @Test func anEntryMayBelongToNobody() {
+        for text in ["{}", "{\"docs\":[{}]}", "{\"id\":7}"] { #expect(BulkGetEntries.owner(of: 0..<text.utf8.count, in: ByteBuffer(string: text)) == nil) }
+    }
+
     @Test func whatIsNoSuchAnswerHasNoEntries() {
         for text in ["", "{", "[]", "{\"results\":{}}", "{\"error\":\"x\"}", "\u{0}\u{1}", "{\"results\""] {
             #expect(BulkGetEntries(ByteBuffer(string: text)) == nil)
