@@ -122,13 +122,13 @@ extension PullMachine {
     }
 
     /// Puts documents on the list of those that cannot be stored here, if the checkpoint passes them and no other list has them: one that is too large is
-    /// requested again under other limits, and what the peer no longer has is not missing here.
+    /// requested again under other limits, and what the peer does not have, or withholds, is its own matter.
     ///
     /// - Parameter gone: documents that are deleted at the peer.
     func listNotTaken(_ refused: [NotTaken], gone: [DocumentID] = [], _ actions: inout [PullAction]) {
         if settings.isPassive { return }
         if !gone.isEmpty { actions.append(.forgetNotTaken(gone)) }
-        let listed = refused.filter { !$0.error.isTransient && !$0.error.exceedsLocalSize && $0.error.domain != .plugin && ($0.error.domain, $0.error.code) != (.http, 404) }
+        let listed = refused.filter { !$0.error.isTransient && !$0.error.exceedsLocalSize && $0.error.domain != .plugin && !$0.error.isNotGiven }
         if !listed.isEmpty { actions.append(.noteNotTaken(listed)) }
     }
 
