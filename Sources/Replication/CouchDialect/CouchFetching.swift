@@ -9,45 +9,41 @@ import NIOCore
 extension CouchDialect {
     /// Starts the requests that may be sent now.
     func fetch() {
-        while let (wanted, over) = nextFetch() {
-            if !over.isEmpty {
-                tell(over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) })
-                endLosers(of: over.map(\.row.id), isReview: true)
+        while let portion = nextFetch() {
+            if !portion.over.isEmpty {
+                tell(portion.over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) })
+                endLosers(of: portion.over.map(\.row.id), isReview: true)
             }
-            if wanted.isEmpty { continue }
+            if portion.wanted.isEmpty { continue }
             run { dialect in
                 await dialect.peer.untilReading()
-                try await dialect.fetch(wanted)
+                try await dialect.fetch(portion.wanted, isLarge: portion.isLarge)
                 try await dialect.pauseIfAttachmentsWereSlow()
             } finally: {
                 $0.fetches -= 1
+                if portion.isLarge { $0.largeFetches -= 1 }
             }
         }
     }
 
-    /// The revisions to request now, and those that need not be requested any more.
-    private func nextFetch() -> (wanted: [WantedRevision], over: [WantedRevision])? {
+    private func nextFetch() -> Portion? {
         let fetches = fetches
         return state.withLock { state in
-            guard !state.isOver, !state.wanted.isEmpty, state.fetches < fetches else { return nil }
-            var count = min(state.wanted.count, state.fetchSize)
-            guard count == state.fetchSize || state.fetches == 0 else { return nil }
-            // The leaves of a document are fetched together: how to treat the winner depends on those that ended.
-            while count < state.wanted.count, state.wanted[count].row.id == state.wanted[count - 1].row.id { count += 1 }
-            let next = state.wanted[..<count]
-            let over = next.filter { state.branches[$0.row.id]?.isOver($0.row.revision) == true }
-            defer { state.wanted.removeFirst(count) }
-            if over.isEmpty {
+            guard !state.isOver, state.fetches < fetches else { return nil }
+            guard var next = state.nextLarge(of: fetches) ?? state.nextWanted() else { return nil }
+            next.over = next.wanted.filter { state.branches[$0.row.id]?.isOver($0.row.revision) == true }
+            if !next.over.isEmpty { next.wanted.removeAll { state.branches[$0.row.id]?.isOver($0.row.revision) == true } }
+            if !next.wanted.isEmpty {
                 state.fetches += 1
-                return (Array(next), [])
+                if next.isLarge { state.largeFetches += 1 }
+                state.wasLarge = next.isLarge
             }
-            let wanted = next.filter { state.branches[$0.row.id]?.isOver($0.row.revision) != true }
-            if !wanted.isEmpty { state.fetches += 1 }
-            return (wanted, over)
+            return next
         }
     }
 
-    private func fetch(_ wanted: [WantedRevision]) async throws {
+    /// - Parameter isLarge: whether it is one document that is known to be large.
+    private func fetch(_ wanted: [WantedRevision], isLarge: Bool = false) async throws {
         if state.withLock({ $0.lacksBulkGet }) { return try await fetchOneByOne(wanted) }
         let docs = JSONValue.array(
             wanted.map { ["id": .string($0.row.id.text), "rev": .string($0.row.revision.text), "atts_since": .array($0.ancestors.map { .string($0.text) })] })
@@ -73,7 +69,9 @@ extension CouchDialect {
         let seconds = Int((environment.time.monotonicNanoseconds() - start) / 1_000_000_000)
         if !isOne, answer.isGood, exceedsBounds(answer, isOne: false) {
             let rest = try await takeEntries(answer, wanted, seconds)
+            let isSetAside = !isLarge && setAside(rest, answer)
             answer.keepBeginning()
+            if isSetAside { return }
             return rest.count == wanted.count ? try await fetchLess(of: wanted) { tooLarge($0) } : try await fetchInPortions(rest)
         }
         if exceedsBounds(&answer, isOne: isOne) || answer.status == 413 {
