@@ -57,7 +57,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         var wantedCount = 0
         var fetches = 0
         /// Documents that turned out to be large, each with its leaves, and how many of them are being requested. Others do not wait behind them.
-        var large: [[WantedRevision]] = []
+        var large: [Portion] = []
         var largeFetches = 0
         /// The last request was for one of them.
         var wasLarge = false

@@ -17,7 +17,7 @@ extension CouchDialect {
             if portion.wanted.isEmpty { continue }
             run { dialect in
                 await dialect.peer.untilReading()
-                try await dialect.fetch(portion.wanted, isLarge: portion.isLarge)
+                try await dialect.fetch(portion.wanted, large: portion.isLarge ? portion : nil)
                 try await dialect.pauseIfAttachmentsWereSlow()
             } finally: {
                 $0.fetches -= 1
@@ -30,7 +30,7 @@ extension CouchDialect {
         let fetches = fetches
         return state.withLock { state in
             guard !state.isOver, state.fetches < fetches else { return nil }
-            guard var next = state.nextLarge(of: fetches) ?? state.nextWanted() else { return nil }
+            guard var next = state.nextLarge(of: fetches, memory.limit) ?? state.nextWanted() else { return nil }
             next.over = next.wanted.filter { state.branches[$0.row.id]?.isOver($0.row.revision) == true }
             if !next.over.isEmpty { next.wanted.removeAll { state.branches[$0.row.id]?.isOver($0.row.revision) == true } }
             if !next.wanted.isEmpty {
@@ -42,8 +42,8 @@ extension CouchDialect {
         }
     }
 
-    /// - Parameter isLarge: whether it is one document that is known to be large.
-    private func fetch(_ wanted: [WantedRevision], isLarge: Bool = false) async throws {
+    /// - Parameter large: set if it is one document that is known to be large.
+    private func fetch(_ wanted: [WantedRevision], large: Portion? = nil) async throws {
         if state.withLock({ $0.lacksBulkGet }) { return try await fetchOneByOne(wanted) }
         let docs = JSONValue.array(
             wanted.map { ["id": .string($0.row.id.text), "rev": .string($0.row.revision.text), "atts_since": .array($0.ancestors.map { .string($0.text) })] })
@@ -59,6 +59,7 @@ extension CouchDialect {
                 if try await takeLarge(&answer, wanted[0]) { return }
             }
         } catch let error as ReplicationError where error.isShortOfMemory {
+            if postpone(wanted, large) { return }
             return try await fetchLess(of: wanted) { _ in error }
         }
         defer { withExtendedLifetime(answer) {} }
@@ -69,7 +70,7 @@ extension CouchDialect {
         let seconds = Int((environment.time.monotonicNanoseconds() - start) / 1_000_000_000)
         if !isOne, answer.isGood, exceedsBounds(answer, isOne: false) {
             let rest = try await takeEntries(answer, wanted, seconds)
-            let isSetAside = !isLarge && setAside(rest, answer)
+            let isSetAside = large == nil && setAside(rest, answer)
             answer.keepBeginning()
             if isSetAside { return }
             return rest.count == wanted.count ? try await fetchLess(of: wanted) { tooLarge($0) } : try await fetchInPortions(rest)
@@ -94,6 +95,7 @@ extension CouchDialect {
         } catch {
             if let error = error as? ReplicationError, error.isShortOfMemory {
                 answer.keepBeginning()
+                if postpone(wanted, large) { return }
                 return try await fetchLess(of: wanted) { _ in error }
             }
             if let flaw = answer.flaw {

@@ -8,6 +8,8 @@ extension CouchDialect {
     struct Portion {
         var wanted: [WantedRevision]
         var isLarge = false
+        /// How often there was no memory for it.
+        var attempts = 0
         /// Those that need not be requested any more.
         var over: [WantedRevision] = []
     }
@@ -23,18 +25,34 @@ extension CouchDialect {
         guard !large.isEmpty else { return false }
         state.withLock { state in
             if state.isOver { return }
-            state.large.append(large)
+            state.large.append(Portion(wanted: large, isLarge: true))
             state.wanted.insert(contentsOf: rest.filter { !$0.row.id.isNamed(owner) }, at: 0)
         }
         return true
+    }
+
+    /// There was no memory for one document while others were under way: it is requested again when they are here.
+    ///
+    /// - Parameter large: set if it was known to be large.
+    func postpone(_ wanted: [WantedRevision], _ large: Portion?) -> Bool {
+        guard large != nil || wanted.count == 1 else { return false }
+        return state.withLock { state in
+            var portion = large ?? Portion(wanted: wanted, isLarge: true)
+            guard !state.isOver, state.fetches > 1, portion.attempts < CouchBounds.largeAttempts else { return false }
+            portion.attempts += 1
+            state.large.append(portion)
+            return true
+        }
     }
 }
 
 extension CouchDialect.State {
     /// A large document, if it may be requested now: one request is left to the others, and if there is only one, they take turns.
-    mutating func nextLarge(of fetches: Int) -> CouchDialect.Portion? {
-        guard !large.isEmpty, largeFetches < max(1, fetches - 1), fetches > 1 || !wasLarge || wanted.isEmpty else { return nil }
-        return CouchDialect.Portion(wanted: large.removeFirst(), isLarge: true)
+    ///
+    /// - Parameter memory: `limits.memory`: if it is small, there is room for one large answer at a time, and others would arrive in vain.
+    mutating func nextLarge(of fetches: Int, _ memory: Int) -> CouchDialect.Portion? {
+        guard !large.isEmpty, largeFetches < max(1, min(fetches - 1, memory / CouchBounds.largeFetchBytes)), fetches > 1 || !wasLarge || wanted.isEmpty else { return nil }
+        return large.removeFirst()
     }
 
     mutating func nextWanted() -> CouchDialect.Portion? {
