@@ -80,6 +80,8 @@ public struct ReplicationLimitValues: Sendable {
     public var heldDocuments = 1_000
     /// `refused_documents`: documents per collection on the list of those that the peer refused; any further ones are only logged.
     public var refusedDocuments = 10_000
+    /// `not_taken_documents`: documents per collection on the list of those of the remote that cannot be stored here; any further ones are only logged.
+    public var notTakenDocuments = 10_000
     /// `unsaved_marks`: acknowledgements that are written to the store together.
     public var unsavedMarks = 1_000
     /// `conflicts_at_once`: conflicts decided in one go.

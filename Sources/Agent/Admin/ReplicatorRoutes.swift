@@ -104,6 +104,7 @@ struct ReplicatorRoutes: Sendable {
         let replicator = try replicator(request)
         return Answer.rows { rows in
             try await replicator.forEachRefused { page in try await rows.write(page.map { Self.report($0) }) }
+            try await replicator.forEachNotTaken { page in try await rows.write(page.map { Self.report($0) }) }
         }
     }
 
@@ -161,7 +162,8 @@ struct ReplicatorRoutes: Sendable {
     private static func report(_ refusal: Replicator.Refusal) -> JSONValue {
         JSONOutput.object([
             "collection": .string(refusal.collection.description), "id": .string(refusal.id.text),
-            "rev": JSONOutput.text(refusal.revision?.text), "domain": .string(refusal.domain), "status": JSONOutput.number(refusal.code),
+            "rev": JSONOutput.text(refusal.revision?.text),
+            "direction": .string(refusal.direction.rawValue), "domain": .string(refusal.domain), "status": JSONOutput.number(refusal.code),
             "reason": .string(refusal.reason), "tries": JSONOutput.number(refusal.tries),
             "since": .string(Timestamp.format(refusal.since)), "until": JSONOutput.text(refusal.until.map { Timestamp.format($0) }),
         ])

@@ -194,6 +194,7 @@ extension Agent {
         let held = (try? await replicator.heldCount()) ?? 0
         let pending = (try? await replicator.pendingEstimate()) ?? Replicator.Pending()
         let refused = (try? await replicator.refusedCount()) ?? 0
+        let notTaken = (try? await replicator.notTaken().count) ?? 0
         let tooLarge = (try? await replicator.tooLarge()) ?? Replicator.TooLarge()
         return JSONOutput.object([
             "name": .string(configuration.name),
@@ -238,6 +239,8 @@ extension Agent {
             "held": JSONOutput.number(held),
             // Documents that the peer refuses at the moment.
             "refused": JSONOutput.number(refused),
+            // Documents of the peer that cannot be stored here as they are; those that are too large are counted apart.
+            "not_taken": JSONOutput.number(notTaken),
             // Documents of the peer that were larger than the limits here allowed; they are requested again once the agent runs with a larger
             // limits.memory.
             "too_large": JSONOutput.number(tooLarge.count),

@@ -134,6 +134,15 @@ extension Agent {
                         + "document \(example.id) of \(example.collection): \(example.error)",
                     remedy: "raise max_document_bytes of the database and nightjar reload, or make the document smaller at the peer; nightjar replicator \(name) held lists them"))
         }
+        if let found = try? await replicator.notTaken(), found.count > 0, let example = found.example {
+            let count = found.count >= replicator.notTakenLimit ? "\(found.count) or more documents" : Plural.count(found.count, "document")
+            list.append(
+                Attention(
+                    .documentsNotTaken, "\(subject), refused", since: found.oldest,
+                    "\(count) of the remote cannot be stored here, such as document \(example.id.text.prefix(100)) of \(example.collection): \(example.error)",
+                    remedy: "nightjar replicator \(name) refused says which and why (direction pull); a document that changes there is requested again, and is no longer listed once "
+                        + "it is deleted there; for what was purged there: nightjar replicator \(name) start --reset"))
+        }
         if let found = try? await replicator.tooLarge(), found.count > 0 {
             let count = found.isCapped ? "\(found.count) or more documents" : Plural.count(found.count, "document")
             let example = found.example.map { ", such as document \($0.id) of \($0.collection)" } ?? ""

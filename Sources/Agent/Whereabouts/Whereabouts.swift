@@ -13,7 +13,7 @@ extension Agent {
     nonisolated func whereabouts(of text: String, in name: CollectionName, database: String) async throws -> JSONValue {
         guard let found = self.database(database) else { throw AgentError(.notFound, "there is no database \"\(database)\"") }
         let access = try DocumentAccess(found, collection: name)
-        let id = try access.documentID(text)
+        let id = try await self.id(text, access)
         let row = try await found.read { [collection = access.collection] in try $0.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [id]).first }
         var document = try await Self.here(id, row, found, access.collection)
         if let row {
@@ -44,6 +44,17 @@ extension Agent {
             "database": .string(database), "collection": .string(name.description), "id": .string(id.text), "document": document.json,
             "replicators": .array(replicators), "listeners": .array(listeners),
         ])
+    }
+
+    /// The id, or the name under which a document of a remote is listed whose id is not valid here.
+    private nonisolated func id(_ text: String, _ access: DocumentAccess) async throws -> DocumentID {
+        let name = NotTakenDocuments.name(of: text)
+        do { return try access.documentID(text) } catch {
+            for replicator in replicators where replicator.configuration.database === access.database {
+                if try await replicator.standing(of: name, in: access.collection.name).pull.namesDocument { return name }
+            }
+            throw error
+        }
     }
 
     // MARK: - Here

@@ -6,6 +6,9 @@ public struct Exclusion: Sendable, Equatable {
         case push = 0, pull = 1
         /// Not a direction of replication, but access to a document; see ``Kind/orphaned``.
         case access = 8
+        /// Not a direction either, but documents of the remote that cannot be stored here (with ``Kind/refused``). They are listed beside what is kept back
+        /// of an earlier revision of the same document.
+        case untaken = 9
     }
     public enum Kind: Int64, Sendable {
         /// Rejected by a filter; judged again when the document or the filter changes.
@@ -14,8 +17,8 @@ public struct Exclusion: Sendable, Equatable {
         case held = 1
         /// The remote took the document away, and it stayed here (with ``Direction/access``).
         case orphaned = 8
-        /// Refused by the peer; offered again on each new connection, and when the document changes. `plugin` then contains the domain of the peer's
-        /// error, and `version` its code.
+        /// Refused by the peer; offered again on each new connection, and when the document changes. With ``Direction/untaken``: refused
+        /// here. `plugin` then contains the domain of the error, and `version` its code.
         case refused = 2
     }
 

@@ -145,11 +145,14 @@ extension ReadTransaction {
     }
 
     /// The total number of rows of ``exclusions(_:remote:direction:kind:unlessBy:after:limit:)``.
-    public final func exclusionCount(_ collection: Collection, remote: RemoteID, kind: Exclusion.Kind) throws(StoreError) -> Int {
+    public final func exclusionCount(
+        _ collection: Collection, remote: RemoteID, direction: Exclusion.Direction, kind: Exclusion.Kind
+    ) throws(StoreError) -> Int {
         _ = try tables(collection)
-        let statement = try session.cached("SELECT count(*) FROM exclusions_\(collection.id) WHERE remote = ?1 AND kind = ?2")
+        let statement = try session.cached("SELECT count(*) FROM exclusions_\(collection.id) WHERE remote = ?1 AND direction = ?2 AND kind = ?3")
         statement.bind(1, remote.number)
-        statement.bind(2, kind.rawValue)
+        statement.bind(2, direction.rawValue)
+        statement.bind(3, kind.rawValue)
         defer { statement.reset() }
         return try session.step(statement) ? Int(clamping: statement.integer(0)) : 0
     }

@@ -24,15 +24,17 @@ enum ChangeRows {
             }
             // Fails the whole list: if only the row were refused, the feed would count as pulled without it.
             try sequence.check(limits)
+            let flags = items.count > 3 ? ChangeFlags(items[3]) : ChangeFlags(bits: 0)
             do throws(MessageError) {
                 let (id, name) = try identity(items[1], items[2], naming)
-                let flags = items.count > 3 ? ChangeFlags(items[3]) : ChangeFlags(bits: 0)
                 return .row(
                     OfferedRow(
                         sequence: sequence, id: id, revision: name.revision, isDeletion: flags.isDeletion,
                         isAccessRemoved: flags.isAccessRemoved, bodySize: items.count > 4 ? size(items[4]) : 0))
             } catch {
-                return .bad(error.message, sequence: sequence)
+                // A document that is deleted there, or taken away, is not missing here.
+                return .bad(
+                    error.message, sequence: sequence, id: items[1].asString.map(NotTakenDocuments.name), isGone: flags.isDeletion || flags.isAccessRemoved)
             }
         }
     }

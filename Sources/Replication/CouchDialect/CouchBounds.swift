@@ -18,6 +18,10 @@ enum CouchBounds {
     static let failedFetches = 5
     /// `couch_fetches`: such requests in flight, and documents whose attachments are being fetched separately.
     static let fetches = 3
+    /// `couch_large_fetch_bytes`: for each so many bytes of `limits.memory`, one large document is requested at a time.
+    static let largeFetchBytes = 16 << 20
+    /// `couch_large_attempts`: how often a large document is requested again on one connection for which there was no memory beside others.
+    static let largeAttempts = 3
     /// `couch_docs`, `couch_doc_bytes`: documents and bytes in one `_bulk_docs`.
     static let documents = 200
     static let documentBytes = 1 << 20

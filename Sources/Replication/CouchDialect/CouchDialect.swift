@@ -56,6 +56,11 @@ final class CouchDialect: RequestingDialect, Sendable {
         /// How many revisions were wanted so far.
         var wantedCount = 0
         var fetches = 0
+        /// Documents that turned out to be large, each with its leaves, and how many of them are being requested. Others do not wait behind them.
+        var large: [Portion] = []
+        var largeFetches = 0
+        /// The last request was for one of them.
+        var wasLarge = false
         /// Revisions whose attachments have yet to be requested: held ones, and all of them if a filter is asked first. And how many of them are
         /// being processed.
         var held: [HeldFetch] = []
@@ -204,7 +209,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     func end() {
         let (tasks, waits) = state.withLock { state in
             state.isOver = true
-            defer { (state.tasks, state.feedWaits, state.wanted, state.outgoing, state.lists, state.held) = ([:], nil, [], [], [:], []) }
+            defer { (state.tasks, state.feedWaits, state.wanted, state.large, state.outgoing, state.lists, state.held) = ([:], nil, [], [], [], [:], []) }
             return (Array(state.tasks.values), state.feedWaits)
         }
         for task in tasks { task.cancel() }

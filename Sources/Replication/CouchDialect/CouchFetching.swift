@@ -9,45 +9,41 @@ import NIOCore
 extension CouchDialect {
     /// Starts the requests that may be sent now.
     func fetch() {
-        while let (wanted, over) = nextFetch() {
-            if !over.isEmpty {
-                tell(over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) })
-                endLosers(of: over.map(\.row.id), isReview: true)
+        while let portion = nextFetch() {
+            if !portion.over.isEmpty {
+                tell(portion.over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) })
+                endLosers(of: portion.over.map(\.row.id), isReview: true)
             }
-            if wanted.isEmpty { continue }
+            if portion.wanted.isEmpty { continue }
             run { dialect in
                 await dialect.peer.untilReading()
-                try await dialect.fetch(wanted)
+                try await dialect.fetch(portion.wanted, large: portion.isLarge ? portion : nil)
                 try await dialect.pauseIfAttachmentsWereSlow()
             } finally: {
                 $0.fetches -= 1
+                if portion.isLarge { $0.largeFetches -= 1 }
             }
         }
     }
 
-    /// The revisions to request now, and those that need not be requested any more.
-    private func nextFetch() -> (wanted: [WantedRevision], over: [WantedRevision])? {
+    private func nextFetch() -> Portion? {
         let fetches = fetches
         return state.withLock { state in
-            guard !state.isOver, !state.wanted.isEmpty, state.fetches < fetches else { return nil }
-            var count = min(state.wanted.count, state.fetchSize)
-            guard count == state.fetchSize || state.fetches == 0 else { return nil }
-            // The leaves of a document are fetched together: how to treat the winner depends on those that ended.
-            while count < state.wanted.count, state.wanted[count].row.id == state.wanted[count - 1].row.id { count += 1 }
-            let next = state.wanted[..<count]
-            let over = next.filter { state.branches[$0.row.id]?.isOver($0.row.revision) == true }
-            defer { state.wanted.removeFirst(count) }
-            if over.isEmpty {
+            guard !state.isOver, state.fetches < fetches else { return nil }
+            guard var next = state.nextLarge(of: fetches, memory.limit) ?? state.nextWanted() else { return nil }
+            next.over = next.wanted.filter { state.branches[$0.row.id]?.isOver($0.row.revision) == true }
+            if !next.over.isEmpty { next.wanted.removeAll { state.branches[$0.row.id]?.isOver($0.row.revision) == true } }
+            if !next.wanted.isEmpty {
                 state.fetches += 1
-                return (Array(next), [])
+                if next.isLarge { state.largeFetches += 1 }
+                state.wasLarge = next.isLarge
             }
-            let wanted = next.filter { state.branches[$0.row.id]?.isOver($0.row.revision) != true }
-            if !wanted.isEmpty { state.fetches += 1 }
-            return (wanted, over)
+            return next
         }
     }
 
-    private func fetch(_ wanted: [WantedRevision]) async throws {
+    /// - Parameter large: set if it is one document that is known to be large.
+    private func fetch(_ wanted: [WantedRevision], large: Portion? = nil) async throws {
         if state.withLock({ $0.lacksBulkGet }) { return try await fetchOneByOne(wanted) }
         let docs = JSONValue.array(
             wanted.map { ["id": .string($0.row.id.text), "rev": .string($0.row.revision.text), "atts_since": .array($0.ancestors.map { .string($0.text) })] })
@@ -57,9 +53,13 @@ extension CouchDialect {
         var answer: PeerAnswer
         do {
             let request = PeerRequest("POST", path, json: ["docs": docs], atMost: isOne ? documentBytes : answerBytes(isOne: false))
-            answer = try await ask(request, keepsBeginning: !isOne)
-            if isOne, try await takeLarge(&answer, wanted[0]) { return }
+            answer = try await ask(request, keepsBeginning: true)
+            if isOne {
+                if let failure = try await leaveOutOthers(&answer, wanted[0], isBulk: true) { return refuse(wanted[0], failure, isFinal: false) }
+                if try await takeLarge(&answer, wanted[0]) { return }
+            }
         } catch let error as ReplicationError where error.isShortOfMemory {
+            if postpone(wanted, large) { return }
             return try await fetchLess(of: wanted) { _ in error }
         }
         defer { withExtendedLifetime(answer) {} }
@@ -70,7 +70,9 @@ extension CouchDialect {
         let seconds = Int((environment.time.monotonicNanoseconds() - start) / 1_000_000_000)
         if !isOne, answer.isGood, exceedsBounds(answer, isOne: false) {
             let rest = try await takeEntries(answer, wanted, seconds)
+            let isSetAside = large == nil && setAside(rest, answer)
             answer.keepBeginning()
+            if isSetAside { return }
             return rest.count == wanted.count ? try await fetchLess(of: wanted) { tooLarge($0) } : try await fetchInPortions(rest)
         }
         if exceedsBounds(&answer, isOne: isOne) || answer.status == 413 {
@@ -93,6 +95,7 @@ extension CouchDialect {
         } catch {
             if let error = error as? ReplicationError, error.isShortOfMemory {
                 answer.keepBeginning()
+                if postpone(wanted, large) { return }
                 return try await fetchLess(of: wanted) { _ in error }
             }
             if let flaw = answer.flaw {
@@ -136,16 +139,19 @@ extension CouchDialect {
     ///
     /// - Returns: the revisions that it leaves to be requested.
     private func takeEntries(_ answer: PeerAnswer, _ wanted: [WantedRevision], _ seconds: Int) async throws -> [WantedRevision] {
-        guard let entries = BulkGetEntries(answer.body), !entries.places.isEmpty else { return wanted }
         let (text, start) = (answer.body, answer.body.readerIndex)
+        // Others, for which nobody asked, are not even parsed.
+        let ids = Set(wanted.map(\.row.id))
+        let places = (BulkGetEntries(text)?.places ?? []).filter { BulkGetEntries.owner(of: $0, in: text).map { ids.contains(DocumentID(stored: $0)) } ?? false }
+        if places.isEmpty { return wanted }
         func slice(_ place: Range<Int>) -> ByteBuffer? { text.getSlice(at: start + place.lowerBound, length: place.count) }
-        let sizes = entries.places.map { place in slice(place)?.withUnsafeReadableBytes { JSONTreeSize.bytes(of: $0.bindMemory(to: UInt8.self)) } ?? 0 }
+        let sizes = places.map { place in slice(place)?.withUnsafeReadableBytes { JSONTreeSize.bytes(of: $0.bindMemory(to: UInt8.self)) } ?? 0 }
         let most = memory.limit / 8
         var rest = wanted
         var at = 0
-        while at < entries.places.count {
+        while at < places.count {
             var (end, bytes) = (at, 0)
-            while end < entries.places.count, end == at || bytes + sizes[end] <= most {
+            while end < places.count, end == at || bytes + sizes[end] <= most {
                 bytes += sizes[end]
                 end += 1
             }
@@ -154,7 +160,7 @@ extension CouchDialect {
             guard bytes <= memory.limit / 3 else { continue }
             do { try await claim(text.readableBytes + bytes, for: answer, "POST _bulk_get") } catch let error as ReplicationError where error.isShortOfMemory { break }
             // One that cannot be read is requested alone, too, and fails by its name.
-            let values = entries.places[at..<end].compactMap { place in slice(place)?.withUnsafeReadableBytes { try? JSONValue(parsing: $0) } }
+            let values = places[at..<end].compactMap { place in slice(place)?.withUnsafeReadableBytes { try? JSONValue(parsing: $0) } }
             var found = values.flatMap(revisions(in:))
             // The leaves of a document are taken together.
             let counts = Dictionary(grouping: values.compactMap { $0["id"]?.asString }, by: \.self).mapValues(\.count)
@@ -165,8 +171,8 @@ extension CouchDialect {
             if !taken.isEmpty { try await take(found, for: taken, keeping: answer.claim) }
             await peer.untilReading()
         }
-        let whole = entries.places.reduce(0) { $0 + $1.count } + sizes.reduce(0, +)
-        learn(from: entries.places.count, bytes: whole, seconds: seconds)
+        let whole = places.reduce(0) { $0 + $1.count } + sizes.reduce(0, +)
+        learn(from: places.count, bytes: whole, seconds: seconds)
         return rest
     }
 
@@ -221,7 +227,11 @@ extension CouchDialect {
             let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
             var answer: PeerAnswer
             do {
-                answer = try await ask(PeerRequest("GET", path, json: nil, atMost: documentBytes))
+                answer = try await ask(PeerRequest("GET", path, json: nil, atMost: documentBytes), keepsBeginning: true)
+                if let failure = try await leaveOutOthers(&answer, each, isBulk: false) {
+                    refuse(each, failure, isFinal: false)
+                    continue
+                }
                 if try await takeLarge(&answer, each) { continue }
             } catch let error as ReplicationError where error.isShortOfMemory {
                 refuse(each, error, isFinal: false)

@@ -6,6 +6,8 @@ import Interfaces
 struct FeedEntry: Sendable {
     /// Nil for a document that cannot be stored here: it fails.
     var id: DocumentID?
+    /// The name under which such a document is listed.
+    var name: DocumentID?
     var sequence: RemoteSequence
     /// The sequence of the previous row.
     var before: String
@@ -17,7 +19,7 @@ struct FeedEntry: Sendable {
 
     var rows: [RowResult<OfferedRow>] {
         var rows: [RowResult<OfferedRow>] = []
-        if let problem { rows.append(.bad(problem, sequence: leaves.isEmpty ? sequence : nil, id: id)) }
+        if let problem { rows.append(.bad(problem, sequence: leaves.isEmpty ? sequence : nil, id: id ?? name, isGone: id == nil && isDeleted)) }
         guard let id else { return rows }
         // Each leaf has a sequence of its own; the row is complete with its last leaf, and until then the feed resumes after the previous row.
         for (index, leaf) in leaves.enumerated().reversed() {
@@ -29,7 +31,7 @@ struct FeedEntry: Sendable {
 
     /// Memory it holds, in bytes.
     var bytes: Int {
-        MemoryLayout<Self>.stride + (id.map { HeldBytes.text($0.text) } ?? 0) + sequence.heldBytes + HeldBytes.text(before)
+        MemoryLayout<Self>.stride + ((id ?? name).map { HeldBytes.text($0.text) } ?? 0) + sequence.heldBytes + HeldBytes.text(before)
             + leaves.reduce(0) { $0 + MemoryLayout<RevisionID>.stride + HeldBytes.text($1.text) }
     }
 
@@ -89,7 +91,9 @@ struct FeedAnswer: Sendable {
             // Design documents are the peer's own programs.
             if text.utf8.starts(with: "_design/".utf8) || text.utf8.starts(with: "_local/".utf8) { continue }
             var entry = FeedEntry(sequence: sequence, before: before)
-            do { entry.id = try DocumentID(text) } catch { entry.problem = "\(error)" }
+            do { entry.id = try DocumentID(text) } catch {
+                (entry.name, entry.problem, entry.isDeleted) = (NotTakenDocuments.name(of: text), "\(error)", row["deleted"]?.asBool == true)
+            }
             if let id = entry.id { Self.read(row, id, &entry) }
             entries.append(entry)
         }

@@ -89,6 +89,7 @@ extension Replicator {
         var push: Exclusion?
         var pull: Exclusion?
         var orphaned: Exclusion?
+        var untaken: Exclusion?
         var conflict: PendingConflict?
         var checkpoint: SequenceNumber = 0
         /// The limits for which the remote's document was too large; nil if it was not.
@@ -133,6 +134,8 @@ extension Replicator {
             if let push = notes.push, try !transaction.isOwed(push, collection) { notes.push = nil }
             notes.pull = try transaction.exclusion(collection, remote: remote, direction: .pull, id: id)
             notes.orphaned = try transaction.exclusion(collection, remote: remote, direction: .access, id: id)
+            notes.untaken = try transaction.exclusion(collection, remote: remote, direction: .untaken, id: id)
+            if let untaken = notes.untaken, try !transaction.isOwed(untaken, collection) { notes.untaken = nil }
             let large = try TooLargeDocuments.noted(remote, collection, transaction)
             (notes.tooLarge, notes.neededMemory) = (large.documents[id], large.needed[id])
             return notes
@@ -186,6 +189,11 @@ extension Replicator {
         if let noted = notes.pull { return noted.kind == .rejected ? .rejected(noted) : .held(noted) }
         if let waiting = waiting.find(collection, id, .pull) { return .waiting(waiting) }
         if let orphaned = notes.orphaned, notes.row?.isDeleted == false { return .orphaned(orphaned) }
+        if let noted = notes.untaken {
+            let error = ReplicationError(domain: ReplicationError.Domain(rawValue: noted.plugin) ?? .http, code: Int(noted.version) ?? 0, message: noted.error)
+            return .refusedHere(
+                WaitingDocument(id: id, collection: collection, direction: .pull, error: error, tries: noted.tries, since: noted.since, last: noted.since))
+        }
         if let refused = waiting.refusedHere(collection, id) { return .refusedHere(refused) }
         if let noted = notes.tooLarge {
             return bounds.mayTake(noted, needed: notes.neededMemory) ? .askedAgain(memory: noted.memory) : .tooLarge(memory: noted.memory, needed: notes.neededMemory)

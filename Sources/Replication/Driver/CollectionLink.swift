@@ -26,6 +26,10 @@ final class CollectionLink {
     var pushFilter: (any DocumentFilter)?
     /// Number of documents on the list of those that the peer refused.
     let refusals = RefusalCount()
+    /// The same of those of the peer that cannot be stored here; whether there may be any, if that is known; and how often some were noted.
+    let notTaken = RefusalCount()
+    var mayHaveNotTaken: Bool?
+    var notedNotTaken = 0
     var pullFilter: (any DocumentFilter)?
     var syncFunction: (any SyncFunction)?
     /// Decides conflicts; nil on a passive side without a resolver, which refuses them.

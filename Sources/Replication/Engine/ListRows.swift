@@ -32,8 +32,9 @@ struct ProposedRow: Sendable {
 /// A row that may be unreadable: it is answered on its own, and the rest of the list is processed.
 enum RowResult<Row: Sendable>: Sendable {
     case row(Row)
-    /// Includes the document's id if that could be read.
-    case bad(String, sequence: RemoteSequence?, id: DocumentID? = nil)
+    /// Includes the document's id if that could be read, under the name by which it is listed if it is no valid one. `isGone`: it is deleted there, so that
+    /// nothing is missing here.
+    case bad(String, sequence: RemoteSequence?, id: DocumentID? = nil, isGone: Bool = false)
 }
 
 extension RowResult<OfferedRow> {
@@ -41,7 +42,7 @@ extension RowResult<OfferedRow> {
     var sequence: RemoteSequence? {
         switch self {
         case .row(let row): row.sequence
-        case .bad(_, let sequence, _): sequence
+        case .bad(_, let sequence, _, _): sequence
         }
     }
 }

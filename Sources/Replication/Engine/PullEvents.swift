@@ -109,6 +109,10 @@ enum PullAction: Sendable {
     case decide([DocumentID])
     case readHeld(after: DocumentID?)
     case readConflicts(after: DocumentID?)
+    /// Puts documents of the peer that cannot be stored here on a list, before a checkpoint passes them.
+    case noteNotTaken([NotTaken])
+    /// These documents do not exist at the peer any more.
+    case forgetNotTaken([DocumentID])
     /// These revisions came from the peer: they need not be offered back, and a push that waits for them continues. `listed`: those that were put on the
     /// list of held and rejected revisions. `peerHad`: what the peer was known to have when it offered each.
     case notifyPush([(DocumentID, Version)], listed: Set<DocumentID> = [], peerHad: [PeerRevision] = [])
@@ -126,4 +130,13 @@ enum PullAction: Sendable {
     case report(DocumentEvent)
     case warn(String)
     case fail(any Error)
+}
+
+/// A document of the peer that cannot be stored here.
+struct NotTaken: Sendable {
+    var id: DocumentID
+    /// Nil if it is not known, or not valid.
+    var revision: RevisionID?
+    var sequence: RemoteSequence?
+    var error: ReplicationError
 }

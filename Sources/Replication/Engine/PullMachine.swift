@@ -111,7 +111,7 @@ struct PullMachine {
         case .outOfSpace(let sequence, let id, let error, let bytes): refuse(sequence, id, error, isFinal: false, bytes: bytes, &actions)
         case .withdrawn(let sequence):
             // A revision that arrived nevertheless completes its sequence when it is stored.
-            if giveUp(sequence) {
+            if giveUp(sequence) != nil {
                 complete(sequence)
                 counts.completed += 1
             }
@@ -222,7 +222,7 @@ struct PullMachine {
         counts.total += UInt64(rows.count)
         var offers: [RevisionOffer] = []
         var named: [DocumentID] = []
-        for case .bad(_, _, let id?) in rows { named.append(id) }
+        for case .bad(_, _, let id?, _) in rows { named.append(id) }
         for case .row(let row) in rows where !row.isAccessRemoved {
             named.append(row.id)
             offers.append(
@@ -254,21 +254,18 @@ struct PullMachine {
         var next = needs.makeIterator()
         var answers: [ChangeAnswer] = []
         answers.reserveCapacity(rows.count)
+        var (refused, gone): ([NotTaken], [DocumentID]) = ([], [])
         for result in rows {
             switch result {
             case .row(let row): answers.append(answer(row, row.isAccessRemoved ? nil : next.next()))
-            case .bad(let why, let sequence, let id):
-                if let id {
-                    report(id, .malformed(why), &actions)
-                } else {
-                    actions.append(.warn("a row of changes was refused: \(why)"))
-                }
+            case .bad(let why, let sequence, let id, let isGone):
+                if isGone { gone += [id].compactMap(\.self) } else { fail(id, at: sequence, why, &refused, &actions) }
                 complete(sequence)
-                counts.failed += 1
                 counts.completed += 1
                 answers.append(.notWanted)
             }
         }
+        listNotTaken(refused, gone: gone, &actions)
         actions.append(.answerChanges(list.handle, answers))
     }
 
@@ -307,7 +304,7 @@ struct PullMachine {
         var met: [(DocumentID, Version)] = []
         let answers = rows.map { result -> ProposalAnswer in
             guard case .row(let row) = result, let verdict = next.next() else {
-                if case .bad(let why, _, _) = result { actions.append(.warn("a proposal was refused: \(why)")) }
+                if case .bad(let why, _, _, _) = result { actions.append(.warn("a proposal was refused: \(why)")) }
                 return .unreadable
             }
             switch verdict {
@@ -332,11 +329,11 @@ struct PullMachine {
         return nil
     }
 
-    /// A revision will not come. Returns false for one that was not requested and is not counted.
-    private mutating func giveUp(_ sequence: RemoteSequence?) -> Bool {
-        guard settings.isPassive else { return asked.giveUp(sequence) != nil }
+    /// A revision will not come. Returns nil for one that was not requested and is not counted.
+    private mutating func giveUp(_ sequence: RemoteSequence?) -> RequestedRow? {
+        guard settings.isPassive else { return asked.giveUp(sequence) }
         expected = max(0, expected - 1)
-        return false
+        return nil
     }
 
     mutating func complete(_ sequence: RemoteSequence?) { if let sequence { tracker?.complete(sequence) } }
@@ -363,7 +360,8 @@ struct PullMachine {
     private mutating func refuse(
         _ sequence: RemoteSequence?, _ id: DocumentID?, _ error: ReplicationError, isFinal: Bool, bytes: Int = 0, _ actions: inout [PullAction]
     ) {
-        let wasAsked = giveUp(sequence)
+        let row = giveUp(sequence)
+        let wasAsked = row != nil
         var error = error
         // Whatever the error: the revision is owed, and is retried with the usual delay.
         if wasAsked, !isFinal { error.isTransient = true }
@@ -372,6 +370,7 @@ struct PullMachine {
         counts.failed += 1
         counts.completed += 1
         report(id, error, &actions)
+        if let row, isFinal { listNotTaken([NotTaken(id: row.id, revision: row.revision, sequence: sequence, error: error)], &actions) }
         if wasAsked, !isFinal { postpone(sequence, error, bytes: bytes, &actions) }
     }
 

@@ -11,6 +11,7 @@ extension PullMachine {
         var met: [(DocumentID, Version)] = []
         var listed: Set<DocumentID> = []
         var (over, staying) = ([FetchID](), [FetchID]())
+        var refused: [NotTaken] = []
         for each in ended {
             asked.end(each.id, each.version)
             if let fetch = each.fetch { if each.end.leavesBlobs { staying.append(fetch) } else { over.append(fetch) } }
@@ -25,9 +26,13 @@ extension PullMachine {
                 peerHad.append(each.peerHad)
                 if case .stored = each.end { listed.remove(each.id) } else { listed.insert(each.id) }
                 if case .stored(.conflict(let current)) = each.end { met.append((each.id, current)) }
+            case .refused(let error):
+                complete(each.sequence)
+                refused.append(NotTaken(id: each.id, revision: each.version, sequence: each.sequence, error: error))
             default: complete(each.sequence)
             }
         }
+        listNotTaken(refused, &actions)
         if !came.isEmpty { actions.append(.notifyPush(came, listed: listed, peerHad: peerHad)) }
         if !met.isEmpty { actions.append(.notifyPushOfRefusal(met)) }
         if !over.isEmpty || !staying.isEmpty { actions.append(.releaseBlobs(over, staying: staying)) }
@@ -106,6 +111,25 @@ extension PullMachine {
             report(outcome.id, outcome.failure.map(ReplicationError.undecided), &actions)
         }
         actions.append(.notifyPushOfDecision(outcomes.compactMap { $0.isDecided ? $0.id : nil }))
+    }
+
+    /// A row that cannot be accepted.
+    mutating func fail(_ id: DocumentID?, at sequence: RemoteSequence?, _ why: String, _ refused: inout [NotTaken], _ actions: inout [PullAction]) {
+        counts.failed += 1
+        guard let id else { return actions.append(.warn("a row of changes was refused: \(why)")) }
+        report(id, .malformed(why), &actions)
+        refused.append(NotTaken(id: id, sequence: sequence, error: .malformed(why)))
+    }
+
+    /// Puts documents on the list of those that cannot be stored here, if the checkpoint passes them and no other list has them: one that is too large is
+    /// requested again under other limits, and what the peer does not have, or withholds, is its own matter.
+    ///
+    /// - Parameter gone: documents that are deleted at the peer.
+    func listNotTaken(_ refused: [NotTaken], gone: [DocumentID] = [], _ actions: inout [PullAction]) {
+        if settings.isPassive { return }
+        if !gone.isEmpty { actions.append(.forgetNotTaken(gone)) }
+        let listed = refused.filter { !$0.error.isTransient && !$0.error.exceedsLocalSize && $0.error.domain != .plugin && !$0.error.isNotGiven }
+        if !listed.isEmpty { actions.append(.noteNotTaken(listed)) }
     }
 
     func report(_ id: DocumentID?, _ error: ReplicationError?, isDeleted: Bool = false, isHeldAgain: Bool = false, _ actions: inout [PullAction]) {

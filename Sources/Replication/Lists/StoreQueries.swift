@@ -11,6 +11,10 @@ extension ReadTransaction {
     /// Whether a listed document is still missing, or given up, for the recorded reason. The peer may have received it in another way since, for
     /// example from another replicator, and a refused document may have changed: then it is offered in any case.
     func isOwed(_ listed: Exclusion, _ collection: Collection) throws(StoreError) -> Bool {
+        if listed.direction == .untaken {
+            guard let revision = listed.revision, let row = try row(collection, listed.id, remote: listed.remote) else { return true }
+            return row.revision != revision && row.remoteRevision != revision
+        }
         guard listed.direction == .push else { return true }
         guard let row = try row(collection, listed.id, remote: listed.remote), row.remoteRevision != row.revision else { return false }
         return listed.kind != .refused || row.revision == listed.revision

@@ -3,12 +3,14 @@ import Documents
 import Interfaces
 
 extension Replicator {
-    /// A document that the peer refused.
+    /// A document that the peer refused, or that was refused here.
     public struct Refusal: Sendable, Equatable {
         public var collection: CollectionName
         public var id: DocumentID
         public var revision: RevisionID?
-        /// The peer's error: its domain, code and message.
+        /// The peer refused it if it was pushed, and this side if it was pulled.
+        public var direction = Direction.push
+        /// The error: its domain, code and message.
         public var domain: String
         public var code: Int
         public var reason: String
@@ -23,6 +25,16 @@ extension Replicator {
     public nonisolated func forEachRefused(_ body: ([Refusal]) async throws -> Void) async throws {
         // Documents refused before the replicator became pull-only will not be offered again.
         guard configuration.type.pushes else { return }
+        try await forEachRefused(.push, body)
+    }
+
+    /// The same for the documents of the remote that cannot be stored here, until they change there.
+    public nonisolated func forEachNotTaken(_ body: ([Refusal]) async throws -> Void) async throws {
+        guard configuration.type.pulls else { return }
+        try await forEachRefused(.untaken, body)
+    }
+
+    private nonisolated func forEachRefused(_ direction: Exclusion.Direction, _ body: ([Refusal]) async throws -> Void) async throws {
         let database = configuration.database
         let key = configuration.remoteKey
         let now = UInt64(clamping: database.environment.time.wallNanoseconds())
@@ -33,15 +45,15 @@ extension Replicator {
                 let start = after
                 let (last, rows) = try await database.read { transaction in
                     let rows = try transaction.exclusions(
-                        collection, remote: remote, direction: .push, kind: .refused, after: start, limit: 1_000)
+                        collection, remote: remote, direction: direction, kind: .refused, after: start, limit: 1_000)
                     let owed = try rows.filter { try transaction.isOwed($0, collection) }
-                    return (rows.last?.id, owed.map { ($0, transaction.timeAwaited(by: $0, collection, now: now)) })
+                    return (rows.last?.id, owed.map { ($0, direction == .push ? transaction.timeAwaited(by: $0, collection, now: now) : nil) })
                 }
                 guard let last else { break }
                 after = last
                 let page = rows.map { row, until in
                     Refusal(
-                        collection: collection.name, id: row.id, revision: row.revision, domain: row.plugin, code: Int(row.version) ?? 0,
+                        collection: collection.name, id: row.id, revision: row.revision, direction: direction == .push ? .push : .pull, domain: row.plugin, code: Int(row.version) ?? 0,
                         reason: row.error, tries: row.tries, since: row.since, until: until)
                 }
                 if !page.isEmpty { try await body(page) }
@@ -70,6 +82,12 @@ extension Replicator {
 
     /// The number of documents on the list, and the time of the oldest.
     public nonisolated func refused() async throws -> Listed { try await listed(.refused, configuration.type.pushes ? [.push] : []) }
+
+    /// The same for the documents of the remote that cannot be stored here.
+    public nonisolated func notTaken() async throws -> Listed { try await listed(.refused, configuration.type.pulls ? [.untaken] : []) }
+
+    /// The largest number of them that is listed for a collection.
+    public nonisolated var notTakenLimit: Int { configuration.limits.notTakenDocuments }
 }
 
 extension Replicator {

@@ -13,14 +13,17 @@ extension Replicator {
     public nonisolated var failing: Int64? { failingSince.withLock { $0?.time } }
 
     /// Removes the replicator's own checkpoints: a reset holds until a connection has saved new ones, even if the first attempts fail or the agent is
-    /// restarted meanwhile. Of a group of remotes, whose checkpoints have names of their own, the one that is reached first is started over.
+    /// restarted meanwhile. Of a group of remotes, whose checkpoints have names of their own, the one that is reached first is started over. What of the remote cannot be
+    /// stored here is found out again.
     func forgetCheckpoints() async {
-        let (configuration, database) = (configuration, configuration.database)
+        let (configuration, database, key) = (configuration, configuration.database, configuration.remoteKey)
         do {
             try await database.write { transaction in
+                let remote = try transaction.existingRemote(for: key)
                 for wanted in configuration.collections {
                     guard let collection = database.collection(wanted.collection) else { continue }
                     try transaction.removeCheckpoint(id: configuration.checkpointID(of: wanted, privateUUID: database.privateUUID), collection: collection)
+                    if let remote { try NotTakenDocuments.forgetAll(remote, collection, transaction) }
                 }
             }
             shared.withLock { $0.owesReset = false }

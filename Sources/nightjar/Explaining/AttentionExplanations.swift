@@ -92,10 +92,11 @@ extension Explanation {
             "documents_not_taken",
             "Peers push documents that cannot be accepted at the moment: they keep them and try again. Or peers push documents that are larger than a limit here, or "
                 + "that name a blob larger than limits: { max_blob_bytes }: peers give these up, and each is reported for a day after it was last pushed. Or a "
-                + "remote has documents that are too large for limits.memory here.",
+                + "remote has documents that are too large for limits.memory here, or that cannot be stored here as they are: nested too deeply, with an id that is too long.",
             "Fix the cause that is named: a plugin, a missing blob, a full disk. If it is a limit, raise it and nightjar reload, or have the documents made smaller; "
                 + "a Nightjar pushes them again by itself within an hour (at once with nightjar replicator NAME retry-refused there), other peers once they change. What a "
-                + "remote has is requested again when the agent starts with the limits: { memory } that the text names. The log names each."),
+                + "remote has is requested again when the agent starts with the limits: { memory } that the text names. The log names each. What cannot be stored as it is, is listed with the "
+                + "reason by nightjar replicator NAME refused, and requested again when it changes there."),
         Explanation(
             "documents_unrouted", "The sync function failed on documents or rejected them, and they are in no channel: no user gets them.",
             "nightjar doc unrouted DB says which and why. If sync failed, fix the plugin and save it. If it says rejected, change the document, or remove it: "

@@ -125,6 +125,9 @@ extension Explanation {
                 + "_exp that they were saved with."),
         Explanation("max_indexes", "A collection has reached its maximum of 64 indexes.", "Remove one that no query uses: _explain says which one a query takes."),
         Explanation(
+            "not_taken_documents", "More than 10,000 documents of a remote's collection cannot be stored here: the rest are in the log, but not on the list.",
+            "nightjar replicator NAME refused has the reasons (direction pull). Most likely they have one in common: fix it there, then nightjar replicator NAME start --reset."),
+        Explanation(
             "refused_documents", "The peer refuses more than 10,000 documents of a collection: the rest are in the log, but not on the list.",
             "nightjar replicator NAME refused has the reasons, mostly the same one: fix that. All are offered again by themselves, with each new connection and at least once "
                 + "an hour; at once with nightjar replicator NAME retry-refused."),

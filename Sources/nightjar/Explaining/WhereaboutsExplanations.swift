@@ -77,7 +77,7 @@ extension Explanation {
             "asked_again", "The remote sent the document, and it was too large for the limits of then, which have been raised since.",
             "Nothing: it is requested again once everything else that the remote has is here. If it is still too large, the text says how much it takes."),
         Explanation(
-            "refused_here", "The remote sent the document, and this database did not accept it.",
+            "refused_here", "The remote sent the document, or announced it, and this database did not accept it. nightjar replicator NAME refused lists all such documents.",
             "Fix the reason in the text: a document that changes is sent again, and one that was too large is sent again when the agent starts with a larger limit; "
                 + "nightjar replicator NAME start --reset asks for everything again."),
         Explanation(

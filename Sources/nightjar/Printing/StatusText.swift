@@ -167,6 +167,10 @@ enum StatusText {
                 let setting = replicator["too_large_needs"]?.asInt64.map { "limits: { memory: \(MemoryBudget.settingText(Int($0))) } or more" } ?? "a larger limits.memory"
                 notes += "\(string(replicator["name"])): too large for this agent when the remote gave them: \(documents); asked for again once it starts with \(setting)\n"
             }
+            if let count = replicator["not_taken"]?.asInt64, count > 0 {
+                let name = string(replicator["name"])
+                notes += "\(name): \(Plural.count(count, "document")) of the remote cannot be stored here: nightjar replicator \(name) refused says why\n"
+            }
             if let count = replicator["asked_again"]?.asInt64, count > 0 {
                 notes += "\(string(replicator["name"])): \(Plural.count(count, "document")) that \(count == 1 ? "was" : "were") too large for earlier limits: asked for again once everything else is here\n"
             }

@@ -256,7 +256,7 @@ private struct FuzzedSession: ~Copyable {
     private static func text(_ result: RowResult<OfferedRow>) -> String {
         switch result {
         case .row(let row): "\(row.sequence) \(row.id) \(row.revision) \(row.isDeletion) \(row.isAccessRemoved) \(row.bodySize)"
-        case .bad(let why, _, _): "bad: \(why)"
+        case .bad(let why, _, _, _): "bad: \(why)"
         }
     }
 

@@ -62,6 +62,42 @@ struct CouchFetchTests {
         }
     }
 
+    @Test("small documents are stored while large ones among them are still arriving, and nothing of these is lost")
+    func smallOnesDoNotWait() async throws {
+        let database = try TestDatabase()
+        let ids = (0..<4).map { "large-\($0)" }
+        let gates = Dictionary(uniqueKeysWithValues: ids.map { ($0, AsyncStream.makeStream(of: Void.self)) })
+        try await CouchServer.with { server, target in
+            server.change { tree in
+                for id in ids { tree.edit(id, "{\"text\":\"\(String(repeating: "x", count: 1_900_000))\"}") }
+                for n in 0..<60 { tree.edit("doc-\(n)", "{\"n\":\(n)}") }
+            }
+            server.trouble { [tree = server.tree] request, body in
+                guard request.path == "/db/_bulk_get", let docs = (try? JSONValue(parsing: body))?["docs"]?.asArray, docs.count == 1,
+                    let id = docs[0]["id"]?.asString, let gate = gates[id]?.stream, let rev = docs[0]["rev"]?.asString, let found = tree.json(id, rev)
+                else { return nil }
+                let text = "{\"results\":[{\"id\":\"\(id)\",\"docs\":[{\"ok\":\(found.text)}]}]}"
+                return HTTPResponse(status: 200, body: .stream(length: text.utf8.count) { writer in
+                    try await writer.write(ByteBuffer(string: String(text.prefix(100_000))))
+                    for await _ in gate { break }
+                    try await writer.write(ByteBuffer(string: String(text.dropFirst(100_000))))
+                })
+            }
+            let replicator = Replicator(
+                configuration: ReplicatorConfiguration(database, to: target, .pull), connector: try DatabaseClient(target), environment: .system,
+                memory: MemoryBudget(limit: 8 << 20), logger: quietLogger())
+            await replicator.start()
+            try await eventually("all small ones are here") { try await database.count() == 60 }
+            for gate in gates.values { gate.continuation.finish() }
+            let status = await replicator.waitUntilStopped()
+            #expect(status.error == nil && status.counts.pulled == 64, "\(status)")
+            #expect(try await database.count() == 64)
+            // The checkpoint is behind all of them.
+            let again = Replicator(ReplicatorConfiguration(database, to: target, .pull), try DatabaseClient(target))
+            #expect(await again.run().counts.total == 0)
+        }
+    }
+
     /// What is wrong with every answer that has one of the documents.
     enum Poison: CaseIterable { case failure, brokenText, badText }
 
@@ -115,6 +151,17 @@ struct CouchFetchTests {
                 #expect((try? JSONValue(parsing: buffer.getBytes(at: place.lowerBound, length: place.count) ?? [])) != nil)
             }
         }
+    }
+
+    @Test("an entry belongs to the document that it has, and only without one to the document that it names", arguments: [
+        (#"{"id":"a","docs":[{"ok":{"_id":"b"}}]}"#, "b"), (#"{"id":"a","docs":[{"error":{"id":"b"}}]}"#, "a"), (#"{"id":"a","docs":[]}"#, "a"),
+        (#"{"id":"a","docs":[{"ok":{"x":"yyyy"#, "a"), (#"{"id":"a","docs":[{"ok":{"_id":"b","x":"yyyy"#, "b"), (#"{"ok":{"_id":"b"}}"#, "b"),
+        (#"{"id":"\u0061","docs":"x"}"#, "a"),
+    ])
+    func owner(_ text: String, _ id: String) { #expect(BulkGetEntries.owner(of: 0..<text.utf8.count, in: ByteBuffer(string: text)) == id) }
+
+    @Test func anEntryMayBelongToNobody() {
+        for text in ["{}", "{\"docs\":[{}]}", "{\"id\":7}"] { #expect(BulkGetEntries.owner(of: 0..<text.utf8.count, in: ByteBuffer(string: text)) == nil) }
     }
 
     @Test func whatIsNoSuchAnswerHasNoEntries() {

@@ -135,6 +135,30 @@ struct CouchReplicationTests {
         }
     }
 
+    /// Such as one whose login may write `_local` documents, and not read them.
+    @Test("a peer that never shows a checkpoint has lost none: nothing is compared again, and each checkpoint is saved there")
+    func showsNoCheckpoints() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.trouble { request, _ in
+                request.method == "GET" && request.path.hasPrefix("/db/_local/") ? .error(status: 404, error: "not_found", reason: "missing") : nil
+            }
+            let configuration = ReplicatorConfiguration(a, to: target, .push, continuous: true) { $0.limits.checkpointIntervalSeconds = 0 }
+            let replicator = Replicator(configuration, try DatabaseClient(target))
+            await replicator.start()
+            for n in 1...3 {
+                let saved = server.count("PUT /_local")
+                try await a.put("doc-\(n)", "{}")
+                await replicator.wait { $0.activity == .idle && $0.counts.pushed == UInt64(n) }
+                try await eventually("checkpoint \(n) is saved") { server.count("PUT /_local") > saved }
+            }
+            #expect(replicator.status.wentBack == nil, "\(replicator.status)")
+            // One question for each document.
+            #expect(server.count("POST /_revs_diff") == 3)
+            await replicator.stop()
+        }
+    }
+
     @Test("the status shows the progress of each attachment under way, and counts the bytes")
     func progressOfAttachments() async throws {
         let a = try TestDatabase()

@@ -134,6 +134,8 @@ extension PullAction {
         case .decide(let ids): "decide \(ids.map(\.text).joined(separator: " "))"
         case .readHeld(let after): "held\(after.map { " \($0)" } ?? "")"
         case .readConflicts(let after): "conflicts\(after.map { " \($0)" } ?? "")"
+        case .noteNotTaken(let refused): "list \(refused.map { "\($0.id)" }.joined(separator: " "))"
+        case .forgetNotTaken(let ids): "forget \(ids.map(\.text).joined(separator: " "))"
         case .notifyPush(let revisions, _, _): "tell push \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfRefusal(let revisions): "tell push of refusal \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfDecision: "tell push"

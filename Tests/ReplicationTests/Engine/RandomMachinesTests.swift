@@ -304,7 +304,7 @@ import Testing
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
             case .fail(let error): failure = "\(error)"
             case .checkForSpace: due.append(.pull(.spaceChecked(isThere: chance(80))))
-            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .reconnectLater, .reconnectNow, .releaseBlobs, .fetchAttachments: break
+            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .reconnectLater, .reconnectNow, .releaseBlobs, .fetchAttachments, .noteNotTaken, .forgetNotTaken: break
             }
         }
 

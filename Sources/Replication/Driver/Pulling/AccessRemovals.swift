@@ -66,7 +66,10 @@ private struct RemovalBatch: Sendable {
             }
             ends.append(each)
             // Before the purge, which would lose track of a waiting revision. A revision that was never stored must not be stored later either.
-            if purges { try HeldRevisions.forget(each.removal.id, remote, collection, transaction) }
+            if purges {
+                try HeldRevisions.forget(each.removal.id, remote, collection, transaction)
+                try transaction.unexclude(collection, remote: remote, direction: .untaken, ids: [each.removal.id])
+            }
             if case .purged = each.end { _ = try transaction.purge(collection, each.removal.id) }
             // If it was an orphan before, it keeps its original time.
             if let orphan = each.orphan(remote, revision, filter: filter) { orphans.append(orphan) }

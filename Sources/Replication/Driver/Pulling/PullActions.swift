@@ -32,6 +32,8 @@ struct PullActions {
         case .decide(let ids): decide(ids, link)
         case .readHeld(let after): readHeld(after: after, link)
         case .readConflicts(let after): readConflicts(after: after, link)
+        case .noteNotTaken(let refused): note(refused, link)
+        case .forgetNotTaken(let ids): forget(ids, link)
         case .notifyPush(let revisions, let listed, let peerHad):
             if link.push != nil { driver.tell(link, push: .pulled(revisions, listed: listed, peerHad: peerHad)) }
         case .notifyPushOfRefusal(let revisions): if link.push != nil { driver.tell(link, push: .refusedInFavourOf(revisions)) }
@@ -55,6 +57,7 @@ struct PullActions {
         let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
         let hasOne = driver.dialect.traits.peerHasOne
         driver.removals.endOrphans(offers.map(\.id), link)
+        announced(offers, link)
         let (skipsDeletions, naming) = (link.pull.settings.skipsDeletions, driver.naming)
         driver.read {
             try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, hasOne: hasOne, onlyKnown: isBounded, naming: naming)

@@ -3,13 +3,13 @@ import DocumentStore
 import Interfaces
 import Synchronization
 
-/// The number of documents on the list of those that a peer refused. It is read and changed by the transactions that change the list, so that
+/// The number of documents on a list of refused ones. It is read and changed by the transactions that change the list, so that
 /// concurrent ones know of each other.
 final class RefusalCount: Sendable {
     private let known = Mutex<Int?>(nil)
 
     /// The count if it is known; otherwise the result of `read`.
-    func value(_ read: () throws -> Int) rethrows -> Int {
+    func value<Failure: Error>(_ read: () throws(Failure) -> Int) throws(Failure) -> Int {
         if let count = known.withLock({ $0 }) { return count }
         return try read()
     }

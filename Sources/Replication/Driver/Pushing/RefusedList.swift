@@ -13,7 +13,7 @@ struct RefusedList {
         let (slot, generation, limit, refusals) = (link.slot, link.generation, driver.limits.refusedDocuments, link.refusals)
         let (collection, trustsBehind) = (link.collection, link.source.trustsBehind)
         driver.write { transaction in
-            var count = try refusals.value { try transaction.exclusionCount(collection, remote: remote, kind: .refused) }
+            var count = try refusals.value { try transaction.exclusionCount(collection, remote: remote, direction: .push, kind: .refused) }
             var beyond = 0
             for each in kept {
                 guard let error = each.refusal else { continue }
