@@ -42,7 +42,7 @@ struct Doctor: Sendable {
         _ settings: AgentSettings?, _ found: ConfigurationProblems?, _ environment: Environment
     ) async -> [Finding] {
         guard let settings else {
-            return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "fix it in the file, then nightjar check") }
+            return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "fix it in the file, then nightjar check; \(ConfigurationProblems.wayAround)") }
         }
         let report: ConfigurationCheck.Report
         // Files that only the agent's user can read look broken to others, and nightjar check reports no more when run as that user.
