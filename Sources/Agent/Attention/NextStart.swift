@@ -67,6 +67,6 @@ final class NextStart: Sendable {
         let text = problems.prefix(Self.named).joined(separator: "; ") + (rest > 0 ? "; and \(Plural.count(rest, "problem")) more" : "")
         return Attention(
             .nextStartFails, "next start", "the agent runs, but would not start again: \(text)",
-            remedy: "fix it before the agent or the machine is restarted; nightjar check says when all is well")
+            remedy: "fix it before the agent or the machine is restarted; nightjar doctor says when all is well")
     }
 }

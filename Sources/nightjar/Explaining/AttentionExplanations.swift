@@ -210,7 +210,7 @@ extension Explanation {
             "The agent runs, but would not start again: its configuration can no longer be read, or a file that it names is gone or invalid, such as a certificate, "
                 + "a pin, a secret or users.txt, or the token that it made for its admin port; or the data folder cannot be written; or the file names a data folder that "
                 + "cannot be used, or an admin port that another program has. What was read before is in use.",
-            "The text names the file and the reason. Fix or restore it before the agent or the machine is restarted; nightjar check says when all is well."),
+            "The text names the file and the reason. Fix or restore it before the agent or the machine is restarted; nightjar doctor says when all is well."),
         Explanation(
             "certificate_expired", "An identity, or every authority in roots, has expired: peers refuse the identity unless they pin it, and what the "
                 + "authorities signed is refused here.",
