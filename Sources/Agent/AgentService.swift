@@ -14,6 +14,8 @@ package struct AgentService: Sendable {
     let load: @Sendable () throws -> AgentSettings
     /// Reads as much of the configuration as is valid, and reports what is not.
     let examine: @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?)
+    /// What else is worth a warning in a configuration.
+    let advise: @Sendable (AgentSettings) -> [String]
     /// What rehearsals from the dashboard run.
     let rehearse: Rehearse
     /// Called once, when everything accepts connections, with all bound addresses.
@@ -21,13 +23,15 @@ package struct AgentService: Sendable {
 
     package init(
         settings: AgentSettings, logs: LogSink, environment: Environment, signals: ProcessSignals, load: @escaping @Sendable () throws -> AgentSettings,
-        examine: @escaping @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?), rehearse: @escaping Rehearse,
+        examine: @escaping @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?),
+        advise: @escaping @Sendable (AgentSettings) -> [String], rehearse: @escaping Rehearse,
         ready: @escaping @Sendable ([String]) -> Void
     ) {
         self.logs = logs
         self.signals = signals
         self.rehearse = rehearse
         self.examine = examine
+        self.advise = advise
         self.ready = ready
         // The start reports any fleet documents that cannot be read.
         let agent = Agent(settings: (try? FleetStore.withFleet(settings)) ?? settings, logs: logs, environment: environment)
@@ -59,11 +63,11 @@ package struct AgentService: Sendable {
         for line in agent.settings.advice(plugins: nil) { logs.logger(.database).warning("\(line)") }
         for error in ConfigurationCheck.exposedSecrets(agent.settings) { logs.logger(.database).warning("\(error)") }
         let load = load
-        let examine = examine
-        let reload = { @Sendable () async throws -> [String] in
+        let (examine, advise) = (examine, advise)
+        let reload = { @Sendable () async throws -> ReloadOutcome in
             notice.reloading()
             defer { notice.ready("runs") }
-            return try await agent.reload(load, examine: examine)
+            return try await agent.reload(load, examine: examine, advise: advise)
         }
         let admin = AdminServer(agent: agent, rehearse: rehearse, reload: reload)
         let announcer = Announcer(expected: admin.sideCount) { addresses in
@@ -134,13 +138,13 @@ private struct Ending: Service {
 /// Reloads the configuration at each SIGHUP.
 private struct Reloading: Service {
     let signals: ProcessSignals
-    let reload: @Sendable () async throws -> [String]
+    let reload: @Sendable () async throws -> ReloadOutcome
     let logger: Logger
 
     func run() async throws {
         for await _ in signals.reloads.cancelOnGracefulShutdown() {
             do {
-                let done = try await reload()
+                let done = try await reload().done
                 logger.notice("SIGHUP: \(done.joined(separator: "; "))")
             } catch {
                 logger.error("SIGHUP: the configuration is refused, the old one stays in force: \(error)")

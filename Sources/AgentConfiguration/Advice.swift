@@ -52,6 +52,14 @@ extension AgentSettings {
             }
         }
         for replicator in replicators { advice += replicator.keysWithoutEffect }
+        for database in databases {
+            guard let quota = database.quota, quota < database.maxDocumentBytes else { continue }
+            advice.append(
+                ConfigurationProblem(
+                    at: database.name.position,
+                    "database \(ValueQuoting.quoted(database.name.value)): its quota (\(quota)) is less than a document may have (max_document_bytes, \(database.maxDocumentBytes)): one that is "
+                        + "larger than the quota can never be stored, and is tried again for ever; set max_document_bytes below the quota, so that it is refused with that reason"))
+        }
         if let plugins {
             for limits in pluginLimits where !plugins.contains(limits.name.value) {
                 advice.append(

@@ -13,8 +13,8 @@ import Synchronization
 package final class AnswerMemory: Sendable {
     /// What became of somebody for lack of memory.
     package enum Shortage: Sendable {
-        /// An answer was cut, because its client did not read it.
-        case cut
+        /// An answer of this many bytes was cut before its client had read it.
+        case cut(bytes: Int)
         /// A request was refused.
         case refused
     }
@@ -64,6 +64,8 @@ package final class AnswerMemory: Sendable {
         private let parts = Mutex(Parts())
         private let end: @Sendable () -> Void
         private let isCut = Mutex(false)
+        /// What was read for the answer last, however little of it counts. Apart from the parts, as the following.
+        private let read = Mutex(0)
         /// Apart from the parts, because the budget ends other answers while these are locked.
         private let standing = Mutex(Standing.works)
 
@@ -80,7 +82,7 @@ package final class AnswerMemory: Sendable {
                 return !isCut
             }) else { return }
             switch standing.withLock({ $0 }) {
-            case .works: memory.told(.cut, origin)
+            case .works: memory.told(.cut(bytes: read.withLock { $0 }), origin)
             case .waitsForMemory: memory.told(.refused, origin)
             // The client of a feed has left nothing unread.
             case .waitsForChanges: break
@@ -117,7 +119,8 @@ package final class AnswerMemory: Sendable {
             guard bytes > CouchLimits.smallAnswer else { return try read() }
             guard bytes <= memory.budget.limit / 2 else {
                 throw HTTPError(
-                    413, "the request's values come to \(bytes) bytes in memory, more than half of limits.memory (\(memory.budget.limit) bytes): ask for fewer")
+                    413, "the request's values come to \(bytes) bytes in memory, more than half of limits.memory (\(memory.budget.limit)) of the agent that is asked: ask for fewer, or set "
+                        + "limits: { memory: \(MemoryBudget.settingText(2 * bytes)) } or more there")
             }
             let grant = try await memory.begin(bytes, for: self, besideQuestions: false)
             defer { memory.readers.leave() }
@@ -142,6 +145,7 @@ package final class AnswerMemory: Sendable {
         /// - Parameter isOwed: whether they are released when the client reads.
         /// - Parameter waitsForChanges: whether that is all that the answer does.
         func hold(_ bytes: Int, isOwed: Bool = true, waitsForChanges: Bool = false) {
+            read.withLock { $0 = bytes }
             // A document larger than the budget is still read, alone.
             let bytes = min(bytes, memory.budget.mostForOne)
             standing.withLock { $0 = waitsForChanges ? .waitsForChanges : .works }

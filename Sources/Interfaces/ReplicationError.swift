@@ -35,7 +35,8 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
     /// The document exceeds the local size settings. One that is pulled is requested again when they allow more; a peer asks again by itself for one that was
     /// not sent to it.
     package var exceedsLocalSize = false
-    /// The `limits.memory`, in bytes, with which such a document that is pulled would be taken; nil if it is not known, or another limit is exceeded.
+    /// The `limits.memory`, in bytes, with which this agent would take such a document, or give it to a peer; nil if it is not known, or another limit is
+    /// exceeded.
     package var neededMemory: Int?
     /// The connection was ended here, because `limits.memory` was used up.
     package var isEviction = false

@@ -276,6 +276,29 @@ import Testing
         #expect(doctor.status == 1 && doctor.output.contains("mend: \(advice)") && check.errors.contains(advice) && run.errors.contains(advice), "\(doctor)")
     }
 
+    @Test("with a file that is no YAML, every command that can do without it says how", arguments: [
+        ["status"], ["doc", "list", "main"], ["doctor", "--quick", "--offline"], ["conflicts", "list", "main"], ["fleet", "status"], ["identity", "list"], ["support-bundle"],
+    ])
+    func brokenFile(_ command: [String]) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("nightjar.yaml", "data: data\ndatabases: { main: {}\nlisteners: [\n")
+        let outcome = try await Subprocess.run(try NightjarExecutable.path(), command + ["--config", "nightjar.yaml"], folder: folder.path)
+        #expect((outcome.output + outcome.errors).contains("use --data FOLDER instead of --config"), "\(outcome)")
+    }
+
+    @Test("a quota that is less than a document may have is a warning, which says what to set")
+    func smallQuota() async throws {
+        let folder = try TemporaryFolder()
+        func check(_ database: String) async throws -> Subprocess.Outcome {
+            try folder.write("nightjar.yaml", "data: data\ndatabases:\n  main: { \(database) }\n")
+            return try await Subprocess.run(try NightjarExecutable.path(), ["check", "--config", "nightjar.yaml"], folder: folder.path)
+        }
+        let small = try await check("quota: 2MiB, max_document_bytes: 4MiB")
+        #expect(small.status == 0 && small.errors.contains("warning: nightjar.yaml:3:3: database \"main\": its quota (2097152) is less than a document may have"), "\(small)")
+        let enough = try await check("quota: 2MiB, max_document_bytes: 1MiB")
+        #expect(enough.status == 0 && !enough.errors.contains("quota"), "\(enough)")
+    }
+
     @Test func aFileThatIsNotThereIsStatus78() async throws {
         for command in ["check", "run", "status"] {
             let outcome = try await NightjarExecutable.run(command, "--config", "/nowhere/nightjar.yaml")

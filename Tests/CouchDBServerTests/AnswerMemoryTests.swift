@@ -51,6 +51,13 @@ import Testing
         var all: [String] { names.withLock { $0 } }
     }
 
+    private static func name(_ shortage: AnswerMemory.Shortage) -> String {
+        switch shortage {
+        case .cut: "cut"
+        case .refused: "refused"
+        }
+    }
+
     /// How many are at it at the same time.
     private final class Inside: Sendable {
         private let state = Mutex((now: 0, most: 0, used: 0))
@@ -219,7 +226,7 @@ import Testing
         let time = QuickTime()
         let (found, cuts) = (Cuts(), Cuts())
         let memory = AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time) { shortage, origin in
-            found.names.withLock { $0.append("\(shortage) \(origin)") }
+            found.names.withLock { $0.append("\(Self.name(shortage)) \(origin)") }
         }
         for name in ["slow", "slower"] { cuts.answer(name, of: "127.0.0.1", memory).hold(22 << 20) }
         time.pass(seconds: 10)
@@ -238,7 +245,7 @@ import Testing
         let found = Cuts()
         let cuts = Mutex(0)
         let memory = AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time) { shortage, origin in
-            found.names.withLock { $0.append("\(shortage) \(origin)") }
+            found.names.withLock { $0.append("\(Self.name(shortage)) \(origin)") }
         }
         func answer(_ origin: String) -> AnswerMemory.Answer { memory.answer(of: origin) { cuts.withLock { $0 += 1 } } }
         let (slow, next) = (answer("127.0.0.1"), answer("127.0.0.2"))

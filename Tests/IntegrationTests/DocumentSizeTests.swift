@@ -104,10 +104,12 @@ struct DocumentSizeTests {
         let status = try await small.command("status")
         #expect(status.output.contains("hub: too large for this agent when the remote gave them: 1 document; asked for again once it starts with limits: { memory: "), "\(status)")
         // Wherever it is named, it is the same value.
-        let value = try #require(status.output.firstMatch(of: /once it starts with (limits: \{ memory: [0-9]+MiB \}) or more\n/)?.1)
+        let value = try #require(status.output.firstMatch(of: /once it starts with (limits: \{ memory: [0-9]+MiB \}) or more; nightjar replicator hub held lists them\n/)?.1)
         _ = try await small.process.line(containing: "set \(value) here", in: .errors)
         #expect(try await small.command("doc", "why", "main", "film").output.contains("set \(value) here"))
         #expect(try await Self.attention(small, "documents_not_taken")?["remedy"]?.asString?.hasPrefix("set \(value) here") == true)
+        let held = try await small.command("replicator", "hub", "held")
+        #expect(held.output.contains("film") && held.output.contains("set \(value) here"), "\(held)")
         let told = try #require(try await Self.attention(small, "documents_not_taken"))
         #expect(told["subject"] == "replicator hub, memory" && told["gravity"] == "attention", "\(told.text)")
         #expect(told["text"]?.asString?.hasPrefix("1 document of the remote not taken: ") == true && told["text"]?.asString?.hasSuffix("such as document film of _default._default") == true, "\(told.text)")
@@ -166,6 +168,8 @@ struct DocumentSizeTests {
         let refused = try #require(try await agent.admin.get("/api/replicators/hub/refused").json.asArray?.first)
         #expect(refused["id"] == "film" && refused["status"]?.asInt64 == 413, "\(refused.text)")
         #expect(refused["reason"]?.asString?.contains("max_document_bytes is 2048") == true, "\(refused.text)")
+        // The reader would look for it in this agent's configuration.
+        #expect(refused["reason"]?.asString?.contains("a setting of the peer's") == true, "\(refused.text)")
         let told = try await eventually("the hub tells of it") { try await Self.attention(hub, "documents_not_taken") }
         #expect(told["text"]?.asString?.contains("1 document refused as too large, such as film of main") == true, "\(told.text)")
         let why = try await hub.admin.get("/api/databases/main/why/film").json
@@ -175,5 +179,27 @@ struct DocumentSizeTests {
         try await agent.post("/api/replicators/hub/retry-refused")
         try await eventually("it is taken") { try await hub.has("film") }
         for each in [agent, hub] { #expect(try await each.stop().status == 0) }
+    }
+
+    @Test("a hub names the memory that the largest of the refused documents needs, whichever came first")
+    func largest() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(more: "limits: { memory: 8MiB }\n"))
+        let agent = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), type: "push"))
+        for (id, size) in [("a", 2 << 20), ("b", 6 << 20), ("c", 3 << 20)] { try await agent.save(id, Self.body(size)) }
+        try await agent.waits("refused", is: 3)
+        let told = try await eventually("the hub tells of all") {
+            try await Self.attention(hub, "documents_not_taken").flatMap { $0["text"]?.asString?.contains("3 documents refused as too large, such as b of main") == true ? $0 : nil }
+        }
+        #expect(told["text"]?.asString?.contains("limits: { memory: 49MiB }") == true, "\(told.text)")
+        #expect(told["remedy"]?.asString?.hasPrefix("set limits: { memory: 49MiB } here, or more, and restart the agent") == true, "\(told.text)")
+        for each in [agent, hub] { #expect(try await each.stop().status == 0) }
+    }
+
+    @Test("a body for which a hub will never have room is refused for good, with the limit and what to set, also by a hub that has just started")
+    func neverFits() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true", more: "limits: { memory: 8MiB }\n"))
+        let answer = try await CouchHTTP(hub).send("PUT", "/main/film", Self.body(6 << 20))
+        #expect(answer.status == 413 && answer.text.contains("limits.memory (8388608)") && answer.text.contains("limits: { memory: 49MiB }"), "\(answer)")
+        #expect(try await hub.stop().status == 0)
     }
 }

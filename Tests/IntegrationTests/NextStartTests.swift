@@ -155,4 +155,70 @@ struct NextStartTests {
         try await eventually("the file put back ends it") { try await agent.admin.get("/health").status == 200 }
         _ = try await agent.stop()
     }
+
+    enum Obstacle: String, Sendable, CaseIterable {
+        case adminPort, data
+    }
+
+    @Test("what is put into the file and would make a start fail is told by reload, health and doctor", arguments: Obstacle.allCases)
+    func obstacles(_ obstacle: Obstacle) async throws {
+        let folder = try TemporaryFolder()
+        let taken = try TakenPort()
+        for name in ["other", "other/agent.lock"] { folder.makeFolder(name) }
+        let sound = Configuration.hub(port: try freePort())
+        let agent = try await AgentProcess.start(sound, in: folder)
+        let (changed, named) =
+            switch obstacle {
+            case .adminPort: (sound.replacing("admin: { port: 0", with: "admin: { port: \(taken.port)"), "admin port 127.0.0.1:\(taken.port): cannot listen")
+            case .data: (sound.replacing("data: data", with: "data: other"), "other/agent.lock is a folder")
+            }
+        #expect(changed != sound)
+        let reload = try await agent.reload(changed)
+        #expect(reload.status == 0 && reload.output.contains("at the next start"), "\(reload)")
+        #expect(reload.errors.contains("warning: the next start would fail: ") && reload.errors.contains(named), "\(reload)")
+        let entry = try #require(try await Self.failing(agent))
+        #expect(entry["text"]?.asString?.contains(named) == true, "\(entry.text)")
+        let doctor = try await agent.command("doctor", "--quick", "--offline")
+        #expect(doctor.status == 1 && doctor.output.contains(named), "\(doctor)")
+        // The ports that the agent has itself are no fault, wherever it runs.
+        #expect(!doctor.output.contains("listener edge: port") && !doctor.output.contains("listener hub: port"), "\(doctor)")
+        _ = try await agent.stop()
+        // It is no lie.
+        let failed = try await Subprocess.run(try NightjarExecutable.path(), ["run", "--config", agent.configuration], folder: folder.path)
+        #expect(failed.status != 0 && failed.errors.contains(obstacle == .data ? "other/agent.lock" : named), "\(failed)")
+    }
+
+    @Test("an agent whose file names another data folder is found by doctor, which does not take its ports for another program's")
+    func ownPorts() async throws {
+        let folder = try TemporaryFolder()
+        let (port, admin) = (try freePort(), try freePort())
+        let text = Configuration.hub(port: port).replacing("admin: { port: 0", with: "admin: { port: \(admin)")
+        let agent = try await AgentProcess.start(text, in: folder)
+        #expect(try await agent.reload(text.replacing("data: data", with: "data: other")).status == 0)
+        let doctor = try await agent.command("doctor", "--quick", "--offline")
+        #expect(doctor.output.contains("runs on the data folder \(folder.path("data"))"), "\(doctor)")
+        for own in [port, admin] { #expect(!doctor.output.contains("port \(own)"), "\(doctor)") }
+        #expect(doctor.status == 0, "\(doctor)")
+        _ = try await agent.stop()
+        // Once nobody has them, it says so.
+        let after = try await agent.command("doctor", "--quick", "--offline")
+        #expect(after.output.contains("port \(port) is free") && after.output.contains("port \(admin) is free"), "\(after)")
+    }
+
+    @Test("reload warns of what check warns of, also where nothing has changed")
+    func warnings() async throws {
+        let agent = try await AgentProcess.start(Configuration.hub(), in: try TemporaryFolder())
+        let wanted = Configuration.hub() + "log: { file: { path: nowhere/nightjar.log } }\n"
+        func warnings(_ outcome: Subprocess.Outcome) -> [Substring] { outcome.errors.split(separator: "\n").filter { $0.hasPrefix("warning: ") } }
+        let first = try await agent.reload(wanted)
+        let check = try await agent.command("check")
+        #expect(check.status == 0 && first.status == 0 && warnings(check).contains { $0.contains("log.file") }, "\(check)")
+        let again = try await agent.command("reload")
+        #expect(again.output.contains("nothing changed"), "\(again)")
+        for outcome in [first, again] { #expect(warnings(outcome).map(Self.message) == warnings(check).map(Self.message), "\(outcome)\n\(check)") }
+        _ = try await agent.stop()
+    }
+
+    /// Without the file's path, which differs with the folder in which a command runs.
+    private static func message(_ line: Substring) -> Substring { line.split(separator: "nightjar.yaml", maxSplits: 1).last ?? line }
 }

@@ -76,17 +76,39 @@ struct AdminPort: Service {
 
     func run() async throws {
         do { try await listener.run() } catch {
-            var why = "\(error)"
-            if let error = error as? IOError {
-                let holder =
-                    switch error.errnoCode {
-                    case EADDRINUSE: "\(PortHolder.advice(port: settings.port.value)); free it, or "
-                    case EACCES, EPERM: "\(PortHolder.permission(port: settings.port.value)); or "
-                    default: ""
-                    }
-                why = "\(String(cString: strerror(error.errnoCode))); \(holder)choose another `admin: { port }`, or 0 for any"
-            }
-            throw AgentError(.failed, "admin port \(settings.address.value):\(settings.port.value): cannot listen: \(why)")
+            throw AgentError(.failed, Self.problem(settings, (error as? IOError).map { Self.reason($0.errnoCode, settings) } ?? "\(error)"))
         }
+    }
+
+    /// Why an agent could not listen there if it started now, as far as that can be known without looking up names.
+    ///
+    /// - Parameter inForce: what the running agent has bound; its own ports are in nobody's way.
+    static func obstacle(_ settings: AdminSettings, besides inForce: AgentSettings) -> ConfigurationProblem? {
+        let (host, port) = (settings.address.value, settings.port.value)
+        guard port != 0, !isHeld(host, port, by: inForce) else { return nil }
+        let address = host == "localhost" ? "127.0.0.1" : host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
+        guard let address = try? SocketAddress(ipAddress: address, port: port), let code = PortProbe.obstacle(toBinding: address) else { return nil }
+        return ConfigurationProblem(at: settings.port.position == .none ? settings.position : settings.port.position, problem(settings, reason(code, settings)))
+    }
+
+    private static func isHeld(_ host: String, _ port: Int, by inForce: AgentSettings) -> Bool {
+        if inForce.listeners.contains(where: { $0.endpoint == nil && $0.port.value == port }) { return true }
+        guard let own = inForce.admin, own.port.value == port else { return false }
+        let wildcards = ["0.0.0.0", "::", "[::]"]
+        return own.address.value == host || wildcards.contains(host) || wildcards.contains(own.address.value)
+    }
+
+    private static func reason(_ code: Int32, _ settings: AdminSettings) -> String {
+        let holder =
+            switch code {
+            case EADDRINUSE: "\(PortHolder.advice(port: settings.port.value)); free it, or "
+            case EACCES, EPERM: "\(PortHolder.permission(port: settings.port.value)); or "
+            default: ""
+            }
+        return "\(String(cString: strerror(code))); \(holder)choose another `admin: { port }`, or 0 for any"
+    }
+
+    private static func problem(_ settings: AdminSettings, _ why: String) -> String {
+        "admin port \(settings.address.value):\(settings.port.value): cannot listen: \(why)"
     }
 }

@@ -59,7 +59,7 @@ enum AdminRouteSummaries {
         "POST api/plugins/:name/rollback": "puts an older version in force; ?to=",
         "GET api/replicators": "the replicators",
         "GET api/replicators/:name": "one replicator",
-        "GET api/replicators/:name/held": "documents whose filter failed, that are too large, or with a blob that cannot be taken",
+        "GET api/replicators/:name/held": "documents whose filter failed, that are too large (cause memory: for limits.memory, and not counted as held), or with a blob that cannot be taken",
         "GET api/replicators/:name/orphaned": "documents that the remote took away but that were kept here",
         "GET api/replicators/:name/pending": "documents that are waiting to be pushed, and those that could not be pulled at the moment (direction)",
         "GET api/replicators/:name/pending/:id": "whether a document waits",

@@ -12,12 +12,12 @@ package struct AdminServer: Sendable {
     let agent: Agent
     let logger: Logger
     /// Reloads the configuration; supplied by the command, which knows where the configuration came from.
-    let reload: @Sendable () async throws -> [String]
+    let reload: @Sendable () async throws -> ReloadOutcome
     let socket: AdminSocket
     private let history: History
     private let rehearsals: RehearsalRoutes
 
-    package init(agent: Agent, rehearse: @escaping Rehearse, reload: @escaping @Sendable () async throws -> [String]) {
+    package init(agent: Agent, rehearse: @escaping Rehearse, reload: @escaping @Sendable () async throws -> ReloadOutcome) {
         self.agent = agent
         self.reload = reload
         logger = agent.logs.logger(.http)
@@ -120,9 +120,7 @@ package struct AdminServer: Sendable {
                 guard count > 0 else { throw AgentError(.notFound, "no peer is connected as user or from address \"\(who)\"") }
                 return Answer.json(JSONOutput.object(["disconnected": JSONOutput.number(count)]))
             },
-            .post("api/reload") { _ in
-                Answer.json(JSONOutput.object(["done": .array(try await reload().map { .string($0) })]))
-            },
+            .post("api/reload") { _ in Answer.json(try await reload().json) },
             .get("api/audit") { request in
                 let text = try request.value(.limit)
                 let limit = text.map { Int($0) ?? 0 } ?? 200

@@ -63,6 +63,8 @@ struct ReplicatorRoutes: Sendable {
                 let replicator = try replicator(request)
                 return Answer.rows { rows in
                     try await replicator.forEachHeld { page in try await rows.write(page.map { Self.report($0.0, $0.1) }) }
+                    let tooLarge = try await replicator.tooLargeDocuments()
+                    if !tooLarge.isEmpty { try await rows.write(tooLarge.map { Self.report($0) }) }
                 }
             },
             .get("api/replicators/:name/orphaned") { request in
@@ -179,6 +181,17 @@ struct ReplicatorRoutes: Sendable {
             "version": JSONOutput.text(exclusion.cause == .plugin && !exclusion.version.isEmpty ? exclusion.version : nil),
             "error": .string(exclusion.error), "tries": JSONOutput.number(exclusion.tries),
             "since": .string(Timestamp.format(exclusion.since)),
+        ])
+    }
+
+    /// A document of the remote that this agent's memory had no room for. It is not counted as held: nothing of it is here.
+    private static func report(_ document: Replicator.TooLargeDocument) -> JSONValue {
+        JSONOutput.object([
+            "collection": .string(document.collection.description), "id": .string(document.id.text), "rev": .null, "direction": .string("pull"),
+            "cause": .string("memory"), "plugin": .null, "version": .null,
+            "error": .string(
+                "too large for this agent's limits.memory (\(document.memory))\(document.needed == nil ? " or for max_document_bytes" : "") when it came: \(Agent.largerMemory(document.needed)) and restart the agent, which then asks for it again"),
+            "tries": .null, "since": .null,
         ])
     }
 

@@ -50,12 +50,10 @@ final class NextStart: Sendable {
         do {
             let read = try load.withLock { $0 }?()
             let settings = read ?? inForce
-            var problems = ConfigurationCheck.obstacles(settings, environment).map(\.description)
-            if settings.admin?.makesToken == true, settings.knowsDataFolder,
-                let problem = AdminTokenFile.problem(data: settings.data.value, environment.random) {
-                problems.append("\(problem)")
-            }
-            return Look(problems: problems, isInForce: read?.difference(from: inForce).isEmpty ?? false)
+            var problems = ConfigurationCheck.obstacles(settings, environment) + [ConfigurationCheck.unusableData(settings)].compactMap { $0 }
+            problems += ConfigurationCheck.dataObstacles(settings, environment) + ConfigurationCheck.socketObstacles(settings).certain
+            problems += [settings.admin.flatMap { AdminPort.obstacle($0, besides: inForce) }].compactMap { $0 }
+            return Look(problems: problems.map(\.description), isInForce: read?.difference(from: inForce).isEmpty ?? false)
         } catch let error as ConfigurationProblems {
             return Look(problems: error.problems.map(\.description))
         } catch { return Look(problems: ["\(error)"]) }
@@ -69,6 +67,6 @@ final class NextStart: Sendable {
         let text = problems.prefix(Self.named).joined(separator: "; ") + (rest > 0 ? "; and \(Plural.count(rest, "problem")) more" : "")
         return Attention(
             .nextStartFails, "next start", "the agent runs, but would not start again: \(text)",
-            remedy: "fix it before the agent or the machine is restarted; nightjar check says when all is well")
+            remedy: "fix it before the agent or the machine is restarted; nightjar doctor says when all is well")
     }
 }

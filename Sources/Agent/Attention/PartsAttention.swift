@@ -150,8 +150,8 @@ extension Agent {
                 Attention(
                     .documentsNotTaken, "\(subject), memory",
                     "\(count) of the remote not taken: too large for limits.memory when \(found.count == 1 ? "it" : "they") came\(example)",
-                    remedy: "\(largerMemory(found.neededMemory)) and restart the agent, which then asks for what was not taken; or make it smaller at the peer. The log named "
-                        + "each, and the memory that it needs; nightjar doc why says it too"))
+                    remedy: "\(largerMemory(found.neededMemory)) and restart the agent, which then asks for what was not taken; or make it smaller at the peer; nightjar "
+                        + "replicator \(name) held lists them, with the memory that each needs"))
         }
         return list
     }
@@ -259,30 +259,26 @@ extension Agent {
         ]
     }
 
-    /// Clients of CouchDB's API that do not read what they asked for, so that others wait for memory.
+    /// Clients of CouchDB's API for whose answers there was no memory.
     private static func unreadAnswers(of listener: PeerListener, _ subject: String) -> [Attention] {
         guard let shortage = listener.answerShortages.current(now: listener.time.wallSeconds()) else { return [] }
-        let cut = shortage.address.map { "\(Plural.count(shortage.cut, "answer")) cut, the last one to \($0)" }
-        let refused = shortage.refused > 0 ? "\(Plural.count(shortage.refused, "request")) refused" : nil
-        return [
-            Attention(
-                .answersUnread, subject, since: shortage.since,
-                "limits.memory was used up before clients had read their answers, because they stop reading or others need much: \([cut, refused].compactMap(\.self).joined(separator: "; "))",
-                remedy: "find out which clients stop reading, and why; if they only read slowly, let them ask for less at once, or raise limits: { memory } and restart")
-        ]
+        let told = shortage.told(memory: listener.memory.limit)
+        return [Attention(.answersUnread, subject, since: shortage.since, told.text, remedy: told.remedy)]
     }
 
     /// Otherwise nobody here would notice: the peers give these documents up.
     private static func tooLargePushes(of listener: PeerListener, _ subject: String, now: Int64) -> [Attention] {
         let found = listener.refusals.tooLarge(now: now)
-        guard let (key, first) = found.first else { return tooLargeRequests(of: listener, subject, now: now) }
+        // Of several the one that needs most memory, so that what is named is enough for all.
+        let most = found.max { ($0.refusal.error.neededMemory ?? 0, $1.key) < ($1.refusal.error.neededMemory ?? 0, $0.key) }
+        guard let (key, first) = most else { return tooLargeRequests(of: listener, subject, now: now) }
+        let memory = first.error.neededMemory.map { "\(largerMemory($0)) and restart the agent; if other limits are named, raise those and nightjar reload" }
         let count = found.count >= TooLargePushes.limit ? "\(found.count) or more documents" : Plural.count(found.count, "document")
         return [
             Attention(
                 .documentsNotTaken, subject, since: found.map(\.refusal.since).min(),
                 "of what peers push, \(count) refused as too large, such as \(key.id) of \(key.database) from \(first.peer): \(first.error)",
-                remedy: "raise the limit that is named, if it is a setting, and nightjar reload (restart the agent if it is limits.memory), or have the documents made "
-                    + "smaller; a Nightjar pushes them again by itself within an hour (at once with nightjar replicator NAME retry-refused there), other peers once they "
+                remedy: "\(memory ?? "raise the limit that is named, if it is a setting, and nightjar reload"), or have the documents made smaller; a Nightjar pushes them again by itself within an hour (at once with nightjar replicator NAME retry-refused there), other peers once they "
                     + "change")
         ] + tooLargeRequests(of: listener, subject, now: now)
     }
@@ -292,8 +288,9 @@ extension Agent {
             Attention(
                 .documentsNotTaken, "\(subject), requests for \(key.database) \(key.collection)", since: refusals.since,
                 "\(Plural.count(refusals.count, "request")) with documents refused as too large, most recently from \(refusals.peer) at \(Timestamp.format(refusals.last)): "
-                    + "\(refusals.error); which documents \(refusals.count == 1 ? "it" : "they") had is not known",
-                remedy: "raise the limit that is named, if it is a setting (limits.memory: restart the agent), or have the client send less at once")
+                    + "\(refusals.error); which documents \(refusals.count == 1 ? "it" : "they") had is not known\(refusals.count == 1 ? "" : ", and a client that tries again counts each time")",
+                remedy: (refusals.error.neededMemory.map { "\(largerMemory($0)) and restart the agent" } ?? "raise the limit that is named, if it is a setting, and nightjar reload")
+                    + ", or have the client send less at once")
         }
     }
 
@@ -309,7 +306,7 @@ extension Agent {
                     "\(Plural.count(refused.count + noted.more, "document")) that peers could not store, such as \(key.id) of \(key.database) at "
                         + "\(key.peer): \(first.error)", remedy: "fix the cause at the peer; nightjar status --json lists them (refused_by_peers)"))
         }
-        if let (key, first) = unsent.min(by: { $0.key < $1.key }) {
+        if let (key, first) = unsent.max(by: { ($0.value.error.neededMemory ?? 0, $1.key) < ($1.value.error.neededMemory ?? 0, $0.key) }) {
             list.append(
                 Attention(
                     .documentsRefused, "\(subject), memory", since: unsent.values.map(\.since).min(),

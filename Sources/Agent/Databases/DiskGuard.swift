@@ -196,7 +196,10 @@ final class DiskGuard: Sendable {
 
     private static func sentence(_ bytes: Int, of quota: Int, _ place: Place) -> String {
         guard bytes > 0 else { return "database \(place.database) \(reached(quota, place)); \(ways)" }
-        return "database \(place.database) \(held(quota, place)), and \(ByteText.of(bytes)) more do not fit; \(ways)"
+        let does = "database \(place.database) \(held(quota, place)), and \(ByteText.of(bytes)) more do not fit"
+        guard isReached(quota, bytes) else { return "\(does); \(ways)" }
+        return "\(does): that is more than the whole quota, and will never fit: raise the quota above \(ByteText.of(bytes)), or, if it is a document, set max_document_bytes of the "
+            + "database below the quota, so that it is refused for good"
     }
 
     private static let ways = "delete or purge documents, or raise its quota"

@@ -18,6 +18,7 @@ struct TooLargeRequests: Sendable {
         var count = 0
         /// Who sent the last one: the user, or the host if it has no user name.
         var peer: String
+        /// Of the one that needs most memory, otherwise of the last one.
         var error: ReplicationError
         /// Seconds since 1970.
         var since: Int64
@@ -30,7 +31,8 @@ struct TooLargeRequests: Sendable {
         let key = Key(database: database, collection: collection)
         // After a day without any, counting begins anew.
         let known = refusals[key].flatMap { $0.last > now - TooLargePushes.seconds ? $0 : nil }
-        refusals[key] = Refusals(count: (known?.count ?? 0) + 1, peer: peer, error: error, since: known?.since ?? now, last: now)
+        let largest = known.map { $0.error.neededMemory ?? 0 > error.neededMemory ?? 0 ? $0.error : error } ?? error
+        refusals[key] = Refusals(count: (known?.count ?? 0) + 1, peer: peer, error: largest, since: known?.since ?? now, last: now)
     }
 
     /// The refusals that still matter, in order.

@@ -20,6 +20,9 @@ package enum ConfigurationCheck {
         /// Secrets that other users can read. An agent uses them, but warns.
         package var exposed: [TLSFileError] = []
         package var plugins: [PluginListing] = []
+
+        /// What is valid and should be looked at, in the order in which it is shown.
+        package var warnings: [String] { advice + certificates + exposed.map(\.description) }
     }
 
     /// - Parameters:

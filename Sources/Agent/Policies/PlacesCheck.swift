@@ -29,6 +29,20 @@ extension ConfigurationCheck {
             at: data.position, "data: \(data.value) cannot be made by this user: \(obstacle.reason): \(obstacle.mend)")
     }
 
+    /// A data folder with which this agent could not start again: it will be the same user then, so that there is no doubt.
+    static func unusableData(_ settings: AgentSettings) -> ConfigurationProblem? {
+        let data = settings.data
+        guard settings.knowsDataFolder else { return nil }
+        if let problem = misplacedData(settings) { return problem }
+        if let obstacle = obstacle(toMaking: data.value) {
+            return ConfigurationProblem(at: data.position, "data: \(data.value) cannot be made: \(obstacle.reason): \(obstacle.mend)")
+        }
+        guard kind(of: data.value) == S_IFDIR, access(data.value, R_OK | W_OK | X_OK) != 0 else { return nil }
+        let number = errno
+        let mend = AgentUser.remedy(number, at: data.value, data: data.value) ?? "let the agent's user write there, or correct data or --data"
+        return ConfigurationProblem(at: data.position, "data: \(data.value) cannot be written: \(String(cString: strerror(number))): \(mend)")
+    }
+
     /// Why a data folder that is not there could not be made.
     package struct DataObstacle: Sendable {
         package var reason: String

@@ -16,14 +16,16 @@ extension Agent {
 
     /// Applies the configuration as it is when its turn comes; unchanged parts keep running.
     ///
-    /// - Parameter examine: reads as much of the configuration as is valid if `load` finds an error, so that other errors are reported along with it.
-    /// - Returns: what was done, one line each.
+    /// - Parameters:
+    ///   - examine: reads as much of the configuration as is valid if `load` finds an error, so that other errors are reported along with it.
+    ///   - advise: what else is worth a warning in a configuration that is in force now.
     /// - Throws: what is wrong with the configuration; the old one then stays in force. New plugin versions found on the way stay in force: plugin
     ///   files take effect by themselves, whatever the configuration says.
     package func reload(
         _ load: @Sendable () throws -> AgentSettings,
-        examine: @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?) = { (nil, nil) }
-    ) async throws -> [String] {
+        examine: @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?) = { (nil, nil) },
+        advise: @Sendable (AgentSettings) -> [String] = { _ in [] }
+    ) async throws -> ReloadOutcome {
         await reloads.enter()
         defer {
             nextStart.forget()
@@ -38,12 +40,17 @@ extension Agent {
                 else { throw error }
                 throw AgentError(.configuration, report.problems.joined(separator: "\n"))
             }
-            let done = try await apply(wanted)
+            var outcome = try await apply(wanted)
             shared.withLock { $0.refusedReload = nil }
             retryAllNow("the configuration was loaded")
             fleet?.retry()
-            audit.note(.init(who: "agent", from: "", action: "configuration loaded", target: done.joined(separator: "; "), outcome: "in force"))
-            return done
+            audit.note(.init(who: "agent", from: "", action: "configuration loaded", target: outcome.done.joined(separator: "; "), outcome: "in force"))
+            // Discards the result of a check that ran before the change.
+            nextStart.forget()
+            let obstacles = nextStart.problems(settings).map { "the next start would fail: \($0)" }
+            for line in obstacles { log.warning("\(line)") }
+            for line in advise(wanted) + obstacles where !outcome.warnings.contains(line) { outcome.warnings.append(line) }
+            return outcome
         } catch {
             let now = environment.time.wallSeconds()
             audit.note(.init(who: "agent", from: "", action: "configuration loaded", outcome: "refused"))
@@ -67,17 +74,18 @@ extension Agent {
         guard !Task.isCancelled, !isStopping else { throw CancellationError() }
         let wanted = settings.overlaid(with: fragments)
         if let refused = wanted.refusedFragments.first(where: { $0.fragment.name == name }) { throw refused.problems }
-        let done = try await apply(wanted)
+        let done = try await apply(wanted).done
         audit.note(.init(who: "fleet", from: "", action: "configuration loaded", target: done.joined(separator: "; "), outcome: "in force"))
         return done
     }
 
-    private func apply(_ wanted: AgentSettings) async throws -> [String] {
+    private func apply(_ wanted: AgentSettings) async throws -> ReloadOutcome {
         await tlsFiles.refresh()
         // An empty file is what a failing editor or copy leaves behind; nobody means to close every database that way.
         if let lost = wanted.lostDatabases(from: settings) { throw ConfigurationProblems([lost]) }
         let report = try await ConfigurationCheck.run(wanted, environment, testsAll: false)
         if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
+        let warnings = report.warnings + ConfigurationCheck.socketObstacles(wanted).advice.map(\.description)
         let stopped = listeners.filter { $0.binding.condition.word == "stopped" }
         let waiting = listeners.filter { $0.binding.condition.error != nil }
         let plan = ReloadPlan(
@@ -88,7 +96,7 @@ extension Agent {
                 $0.settings = plan.new
                 $0.waitingForStart = []
             }
-            return ["nothing changed"]
+            return ReloadOutcome(done: ["nothing changed"], warnings: warnings)
         }
         shared.withLock { $0.waitingForStart = plan.waitingForStart }
         var done: [String] = []
@@ -98,7 +106,7 @@ extension Agent {
             done.append("\(names): at the next start")
             if plan.waitingForStart.contains("admin"), let unused = AdminTokenFile.unused(wanted) { done.append("from then on: \(unused.message)") }
         }
-        for line in report.advice + report.certificates + report.exposed.map(\.description) { log.warning("\(line)") }
+        for line in warnings { log.warning("\(line)") }
         // The check has read the folder, so it knows a plugin that was copied in just now; the folder watcher may not have noticed it yet.
         if plan.changesFleet {
             try openFleetStore(plan.new)
@@ -132,7 +140,7 @@ extension Agent {
             throw error
         }
         for line in done { log.info("configuration reloaded: \(line)") }
-        return done
+        return ReloadOutcome(done: done, warnings: warnings)
     }
 
     // MARK: - Before anything changes

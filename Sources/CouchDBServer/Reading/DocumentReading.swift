@@ -310,7 +310,7 @@ struct DocumentReading: Sendable {
     }
 
     static func undecided(_ failure: PolicyFailure) -> HTTPError {
-        HTTPError(503, "a document is held: \(failure.kind) of the plugin \(failure.plugin)", headers: ["Retry-After": "1"])
+        HTTPError(503, "the agent that has the document cannot decide at the moment whether it may be read: \(failure.kind) of its plugin \(failure.plugin)", headers: ["Retry-After": "1"])
     }
 
     /// The warning in an answer that is incomplete because a filter failed.

@@ -27,6 +27,7 @@ extension ReplicationError {
     /// Why a client's document is not taken, as the listener notes it of any peer. Where there is no room, the client may come again.
     init(refusal error: HTTPError) {
         self.init(domain: error.status == 507 ? .store : .http, code: error.status, message: error.reason)
+        neededMemory = error.neededMemory
         if error.status == 507 { isTransient = true }
     }
 }

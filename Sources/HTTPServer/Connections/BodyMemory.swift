@@ -15,6 +15,8 @@ final class BodyMemory: Sendable {
         var expected = 0
         /// What has come and was not taken by the task that answers. When it takes a piece, that counts until the next change, which it soon makes.
         var arrived = 0
+        /// The length of a body that has to be in memory as a whole, if the client said it.
+        var declared: Int?
         /// Whether the client can still release it, by completing or ending its request.
         var isOwed = true
         /// The request waits for memory, and nothing has been done for it.
@@ -45,20 +47,14 @@ final class BodyMemory: Sendable {
 
     private var budget: MemoryBudget { table.memory }
 
-    static func usedUpReason(_ budget: MemoryBudget) -> String { "limits.memory (\(budget.limit)) of the agent has no room for this at the moment: other requests and peers take it, or it is not released yet" }
-
     /// From now on this many bytes are held. Returns as soon as there is memory for them.
     ///
     /// - Parameter declared: the length of the whole body, if the client said it.
-    /// - Throws: ``HTTPError``: 413 if they are more than half of the budget, 503 if this request has to give way or no memory becomes available
+    /// - Throws: ``HTTPError``: 413 if there will never be room for the body, 503 if this request has to give way or no memory becomes available
     ///   within `memory_wait`; `CancellationError` if the client has disconnected.
     func hold(_ bytes: Int, of declared: Int? = nil) async throws {
-        guard bytes <= budget.workLimit else {
-            let length = declared.map { " of \($0) bytes" } ?? ""
-            let enough = declared.map { "; with limits: { memory: \(MemoryBudget.settingText(2 * $0)) } or more it would be taken" } ?? ""
-            throw HTTPError(
-                413, "the request's body\(length) is more than half of limits.memory (\(budget.limit)): send less at once\(enough)", headers: ["Connection": "close"])
-        }
+        if let declared { state.withLock { $0.declared = declared } }
+        guard bytes <= budget.workLimit else { throw tooLarge(declared) }
         guard try count({ $0.bytes = bytes }) > Self.small else { return }
         // Requests that give way still hold their memory for a moment.
         let start = table.time.monotonicNanoseconds()
@@ -139,7 +135,31 @@ final class BodyMemory: Sendable {
         share?.giveUp()
     }
 
-    private var refusal: HTTPError { HTTPError(503, Self.usedUpReason(budget), headers: ["Retry-After": "5", "Connection": "close"]) }
+    /// Of limits.memory, the part that a body may take up whatever the agent uses besides without counting it.
+    private var certain: Int { budget.limit / 8 * 3 }
+
+    /// Why the request gets no memory: 503 if that may change by itself, 413 if its body is larger than there will ever be room for.
+    var refusal: HTTPError {
+        let (own, declared) = state.withLock { ($0.counted + $0.expected + Self.baseBytes, $0.declared) }
+        let whole = max(declared ?? 0, own)
+        // Nobody else holds more than what a resting agent holds: waiting would change nothing.
+        let isAlone = budget.used - own <= budget.limit / 16
+        if declared ?? 0 > budget.workLimit || whole > certain && isAlone { return tooLarge(declared) }
+        return HTTPError(
+            503, "limits.memory (\(budget.limit)) of the agent has no room for this at the moment: other requests and peers take it, or it is not released yet",
+            headers: ["Retry-After": "5", "Connection": "close"])
+    }
+
+    private func tooLarge(_ declared: Int?) -> HTTPError {
+        let length = declared.map { " of \($0) bytes" } ?? ""
+        let enough = declared.map { "; with limits: { memory: \(MemoryBudget.settingText(forDocument: $0)) } or more there it would be taken" } ?? ""
+        let bound = declared ?? .max > budget.workLimit ? "half of limits.memory (\(budget.limit)) of the agent that receives it"
+            : "limits.memory (\(budget.limit)) of the agent that receives it has room for, even while nobody else needs any"
+        var error = HTTPError(
+            413, "the request's body\(length) is more than \(bound): send less at once\(enough)", headers: ["Connection": "close"])
+        error.neededMemory = declared.map { MemoryBudget.setting(forDocument: $0) }
+        return error
+    }
 
     /// - Returns: the total of what the task that answers holds.
     private func count(_ change: (inout State) -> Void) throws(HTTPError) -> Int {

@@ -198,7 +198,9 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         taken.futureResult.whenSuccess { this.value.unread.note(this.value.waitingBytes) }
     }
 
-    func yieldResources(_ exchange: Exchange) { fail(exchange, 503, BodyMemory.usedUpReason(core.table.memory)) }
+    func yieldResources(_ exchange: Exchange) {
+        fail(exchange, exchange.memory?.refusal ?? HTTPError(503, "limits.memory (\(core.table.memory.limit)) of the agent has no room for this at the moment"))
+    }
 
     func cut(_ exchange: Exchange) {
         if isCurrent(exchange) { context?.close(promise: nil) }
@@ -284,11 +286,13 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     // MARK: Refusals and closing
 
     /// Ends an exchange from our side: with an answer if none has begun, otherwise by closing the connection.
-    func fail(_ exchange: Exchange, _ status: Int, _ reason: String) {
+    func fail(_ exchange: Exchange, _ status: Int, _ reason: String) { fail(exchange, HTTPError(status, reason)) }
+
+    private func fail(_ exchange: Exchange, _ error: HTTPError) {
         guard isCurrent(exchange) else { return }
         let hasBegun = exchange.encoder.progress != .notBegun
-        exchange.end(HTTPError(status, reason))
-        if hasBegun { context?.close(promise: nil) } else { refuse(status, reason, isHead: exchange.isHead) }
+        exchange.end(error)
+        if hasBegun { context?.close(promise: nil) } else { refuse(error.status, error.reason, isHead: exchange.isHead) }
     }
 
     private func refuse(_ status: Int, _ reason: String, isHead: Bool = false) {

@@ -6,6 +6,8 @@ package struct HTTPError: Error, CustomStringConvertible {
     /// A sentence for people.
     package var reason: String
     package var headers: HeaderList
+    /// The `limits.memory`, in bytes, with which the request would be taken; nil if another limit is exceeded, or none.
+    package var neededMemory: Int?
 
     package init(_ status: Int, _ reason: String, error: String? = nil, headers: HeaderList = [:]) {
         self.status = status

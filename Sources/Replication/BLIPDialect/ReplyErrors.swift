@@ -5,7 +5,7 @@ import Interfaces
 extension ReplicationError {
     /// An error reply from the peer.
     init(reply error: BLIPErrorReply, to profile: String) {
-        let text = error.message.isEmpty ? "\(profile) was refused" : "\(profile): \(error.message)"
+        let text = error.message.isEmpty ? "\(profile) was refused" : "\(profile): \(PeersSettings.marked(error.message))"
         switch error.domain {
         case "HTTP": self.init(domain: .http, code: error.code, message: text)
         case "WebSocket": self.init(domain: .websocket, code: error.code, message: text)
@@ -38,7 +38,7 @@ extension Withdrawal {
         case .notVisible: "the document is no longer open to this peer"
         case .superseded: "the revision was dropped for another one, which comes next"
         case .exceedsMemory(let bytes, let memory):
-            "it has \(bytes) bytes, for which limits.memory (\(memory)) of the agent that sends it has no room; it takes limits: { memory: \(MemoryBudget.settingText(ReplicationLimits.memory(toGive: bytes))) } or more there"
+            "it has \(bytes) bytes, for which limits.memory (\(memory)) of the agent that sends it has no room; it takes limits: { memory: \(MemoryBudget.settingText(forDocument: bytes)) } or more there"
         }
     }
 }

@@ -15,9 +15,6 @@ extension CouchDialect {
     /// How much of an answer with a single document is collected: it is in memory as received and as stored, and once more while it is examined.
     var documentBytes: Int { min(CouchBounds.answerBytes, memory.limit / 8 * 3) }
 
-    /// The `limits.memory` needed for a document of this size.
-    static func memoryBytes(forDocument bytes: Int) -> Int { (bytes / 3 + 1) * 8 + 8 }
-
     /// Whether a successful answer needs too much memory as text and values; only its beginning is kept then. Values are counted one and a half times,
     /// and an eighth of `limits.memory` is never used.
     func exceedsBounds(_ answer: inout PeerAnswer, isOne: Bool) -> Bool {

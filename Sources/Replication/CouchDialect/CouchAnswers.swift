@@ -77,7 +77,7 @@ extension ReplicationError {
     init(_ answer: PeerAnswer, to what: String) {
         let object = (try? JSONValue(parsing: [UInt8](answer.body.readableBytesView.prefix(CouchBounds.beginningBytes))))?.asObject
         let words = [object?["error"]?.asString, object?["reason"]?.asString].compactMap(\.self).joined(separator: ": ")
-        self.init(domain: .http, code: answer.status, message: "\(what.prefix(200)): HTTP \(answer.status)\(words.isEmpty ? "" : ", \(words.prefix(300))")")
+        self.init(domain: .http, code: answer.status, message: "\(what.prefix(200)): HTTP \(answer.status)\(words.isEmpty ? "" : ", \(PeersSettings.marked(String(words.prefix(400))))")")
         retryAfterSeconds = RetryAfter.seconds(answer.header("retry-after"), date: answer.header("date"))
     }
 
@@ -96,7 +96,7 @@ extension ReplicationError {
             case "service_unavailable": 503
             default: 500
             }
-        self.init(domain: .http, code: code, message: "the peer refused document \(id): \(error.prefix(100)), \(reason.prefix(300))")
+        self.init(domain: .http, code: code, message: "the peer refused document \(id): \(error.prefix(100)), \(PeersSettings.marked(String(reason.prefix(400))))")
     }
 
     init(couch error: any Error) {

@@ -27,7 +27,7 @@ extension CouchDialect {
     /// - Parameter length: the length of the answer, if the peer sent it.
     func tooLong(_ wanted: WantedRevision, _ length: Int?) -> ReplicationError {
         guard documentBytes < CouchBounds.answerBytes, length ?? 0 <= CouchBounds.answerBytes else { return tooLarge(wanted) }
-        let needed = Self.memoryBytes(forDocument: length ?? limits.maximumDocumentBytes)
+        let needed = MemoryBudget.setting(forDocument: length ?? limits.maximumDocumentBytes)
         var error = ReplicationError(
             domain: .http, code: 413,
             message: "document \(wanted.row.id) has \(length.map { "\($0) bytes, " } ?? "")more than the \(documentBytes) bytes that this agent's limits.memory (\(memory.limit)) "

@@ -23,12 +23,11 @@ struct DocumentMemory: Sendable, Equatable {
     /// Documents come because this agent requested them.
     var isRequested: Bool
 
-    /// The `limits.memory`, in bytes, that a document of this size needs.
+    /// The `limits.memory`, in bytes, that a document of this size needs, which has no room now.
     func limit(forDocument size: Int) -> Int {
-        // From here on, any document that a peer may send has room.
-        let (rounding, forCertain) = (64, min(8 * size, 56 << 20))
-        if !isRequested || largestDocument < ReplicationLimits.largestDocument(in: limit) { return forCertain + rounding }
-        return max(2 * size, min(forCertain, (size / 2 * 3 + ReplicationLimits.uncountedBytes) / 7 * 8)) + rounding
+        let usual = MemoryBudget.setting(forDocument: size)
+        // After connections that took too much, less is taken at a time than the memory usually allows.
+        return usual > limit ? usual : 8 * size + 64
     }
 }
 
@@ -68,9 +67,6 @@ extension ReplicationLimits {
     /// The largest body, in bytes, that a peer can pull: a passive side holds it as it was read, and as the message that the peer has not read yet,
     /// beside others. A connection that holds more would be evicted each time.
     private static func largestGivenBody(in memory: Int) -> Int { max(documentForCertain(in: memory), (memory / 8 * 7 - uncountedBytes) / 4) }
-
-    /// The `limits.memory`, in bytes, with which a peer can pull a body of this size.
-    static func memory(toGive size: Int) -> Int { min(8 * size, 56 << 20, (4 * size + uncountedBytes) / 7 * 8 + 64) }
 
     fileprivate static let uncountedBytes = 6 << 20
 }

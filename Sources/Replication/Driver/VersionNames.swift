@@ -6,6 +6,9 @@ import DocumentStore
 extension Version {
     /// Whether it is named by a revision-tree id rather than a version.
     var namesTreeRevision: Bool { kind == .tree }
+
+    /// The tombstone in which the branch ends if this revision, by which it is current, loses a decision: the same on every machine.
+    var endOfBranch: Version { RevisionTree.end(of: self) }
 }
 
 extension OutgoingDocument {

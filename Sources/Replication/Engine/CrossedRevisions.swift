@@ -43,6 +43,6 @@ struct CrossedRevisions {
         guard !pairs.isEmpty, let pair = pairs[document.id], pair.theirs == document.version, pair.ours == document.peerVersion else { return nil }
         pairs[document.id] = nil
         guard document.vector == nil, pair.ours.namesTreeRevision, !document.history.contains(pair.ours) else { return nil }
-        return BranchEnd(version: RevisionTree.end(of: pair.ours), history: [pair.ours], isDecided: true)
+        return BranchEnd(version: pair.ours.endOfBranch, history: [pair.ours], isDecided: true)
     }
 }

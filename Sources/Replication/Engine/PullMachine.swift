@@ -309,7 +309,7 @@ struct PullMachine {
             }
             switch verdict {
             // A conflict of which the peer ends one side is decided here.
-            case .conflict where insertion.decidesPushes && !refusesPush && row.parent.map(RevisionTree.end) != row.revision, .accept:
+            case .conflict where insertion.decidesPushes && !refusesPush && row.parent?.endOfBranch != row.revision, .accept:
                 expected += 1
                 return .send
             case .have: return .have

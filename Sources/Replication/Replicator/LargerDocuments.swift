@@ -48,6 +48,34 @@ extension Replicator {
         }
     }
 
+    /// One such document.
+    public struct TooLargeDocument: Sendable, Equatable {
+        public var collection: CollectionName
+        public var id: DocumentID
+        /// `limits.memory`, in bytes, when it came.
+        public var memory: Int
+        /// The one with which it would be taken; nil if that is not known, or `max_document_bytes` is less than it has.
+        public var needed: Int?
+    }
+
+    /// Those whose ids are recorded, by collection and id.
+    public nonisolated func tooLargeDocuments() async throws -> [TooLargeDocument] {
+        guard configuration.type.pulls else { return [] }
+        let (key, database, bounds) = (configuration.remoteKey, configuration.database, bounds)
+        let collections = configuration.collections.compactMap { database.collection($0.collection) }
+        return try await database.read { transaction -> [TooLargeDocument] in
+            guard let remote = try transaction.existingRemote(for: key) else { return [] }
+            var found: [TooLargeDocument] = []
+            for collection in collections {
+                let noted = try TooLargeDocuments.noted(remote, collection, transaction)
+                for (id, noticed) in noted.documents.sorted(by: { $0.key < $1.key }) where !bounds.mayTake(noticed, needed: noted.needed[id]) {
+                    found.append(TooLargeDocument(collection: collection.name, id: id, memory: noticed.memory, needed: noted.needed[id]))
+                }
+            }
+            return found
+        }
+    }
+
     /// Schedules these documents to be requested when the pull is complete: by id, or, if their ids are not recorded, by reading the remote's changes
     /// again.
     ///

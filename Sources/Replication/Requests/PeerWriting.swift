@@ -285,7 +285,7 @@ package struct PeerWriting: Sendable {
     }
 
     private static func held(_ failure: PolicyFailure) -> ReplicationError {
-        ReplicationError(domain: .http, code: 503, message: "the document is held: \(failure.kind)")
+        ReplicationError(domain: .http, code: 503, message: "the agent that receives the document cannot decide about it at the moment, because a plugin of its own fails (\(failure.kind))")
     }
 
     private func write(_ steps: [Step], _ sender: SenderView?) async throws -> [StoreOutcome] {

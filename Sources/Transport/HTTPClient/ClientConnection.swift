@@ -141,7 +141,7 @@ final class ClientConnection: Sendable {
             switch error {
             case is IOError, is ChannelError: throw NetworkErrors.replicationError(error, target: target)
             case is HTTPParserError, is NIOHTTPDecoderError:
-                throw ReplicationError(network: .connectionReset, message: "\(target): the answer is cut short or not HTTP/1.1 (\(error))")
+                throw ReplicationError(network: .connectionReset, message: "\(target): the answer is cut short or not HTTP/1.1 (\(error)): the peer, or a proxy on the way, ended the connection; its log and status say why, for example that its limits.memory is too small for what is asked of it")
             default: throw error
             }
         }

@@ -23,7 +23,7 @@ struct CheckCommand: AsyncParsableCommand {
                 let report = try await ConfigurationCheck.run(settings, .system, found: found)
                 let sockets = ConfigurationCheck.socketObstacles(settings)
                 problems = report.problems + (ConfigurationCheck.dataObstacles(settings, .system) + sockets.certain).map(\.description)
-                advice = report.advice + report.certificates + report.exposed.map(\.description)
+                advice = report.warnings
                 advice += ([ConfigurationCheck.dataAdvice(settings)].compactMap { $0 } + sockets.advice).map(\.description) + UsersAdvice.lines(settings)
                 plugins = report.plugins.map(\.name)
             } else {

@@ -27,9 +27,10 @@ struct ReplicatorCommand: AsyncParsableCommand {
             filter rejected which has changed since. No connection has asked the push filter about them; those that it would reject now are listed, \
             with that reason, as PENDING of nightjar status counts them. Not what the checkpoint has passed as rejected, held or refused. Behind them those that came and could not be pulled at the moment \
             (direction pull), with the reason; PENDING of nightjar status counts what is to be pushed only, and nobody can list what was not asked for yet. With ID: whether that one waits. held: documents \
-            whose filter failed, that are too large, or with a blob that cannot be taken or given. refused: documents that the peer refused; each new connection offers them again, one that \
-            stands does after a minute, then less and less often, up to an hour apart, and retry-refused does it now (their former names, rejected and retry-rejected, still work); one that shows until was refused because its version is in the future, and is offered again at that time. Behind them (direction pull) documents of the remote that \
-            cannot be stored here, such as one that is nested too deeply, until they change there. What a filter here said no to \
+             whose filter failed, that are too large, or with a blob that cannot be taken or given; behind them those of the remote that were too large for this \
+             agent's limits.memory, of which nothing is here, and which HELD of nightjar status does not count. refused: documents that the peer refused; each new connection offers them again, one that \
+             stands does after a minute, then less and less often, up to an hour apart, and retry-refused does it now (their former names, rejected and retry-rejected, still work); one that shows until was refused because its version is in the future, and is offered again at that time. Behind them (direction pull) documents of the remote that \
+             cannot be stored here, such as one that is nested too deeply, until they change there. What a filter here said no to \
             is rejected, and only counted. orphaned: documents that the remote took away but that were kept here, by \
             enable_auto_purge or a pull filter.
             """)

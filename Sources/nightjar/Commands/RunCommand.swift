@@ -26,7 +26,7 @@ struct RunCommand: AsyncParsableCommand {
         let location = location
         let service = AgentService(
             settings: settings, logs: logs, environment: environment, signals: signals, load: { try location.read() },
-            examine: { location.examine() }, rehearse: RehearsalOfText.run,
+            examine: { location.examine() }, advise: { UsersAdvice.lines($0) }, rehearse: RehearsalOfText.run,
             ready: { addresses in Output.line(logs.readyLine(addresses)) })
         do { try await service.run() } catch { throw Failure.exit(for: error) }
     }

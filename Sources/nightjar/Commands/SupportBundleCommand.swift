@@ -29,6 +29,9 @@ struct SupportBundleCommand: AsyncParsableCommand {
                 file.abandon()
                 throw error
             }
+            if bundle.entries.first?.name == "configuration.txt" {
+                Output.errorLine("nightjar: the configuration cannot be read, so what the agent and doctor say is left out; \(ConfigurationProblems.wayAround)")
+            }
             let descriptor: Int32 = path == "-" ? 2 : 1
             if json {
                 let list = JSONOutput.object(["file": .string(path), "entries": .array(bundle.entries.map { .string($0.name) })])

@@ -31,19 +31,47 @@ struct Diagnosis: Sendable {
         add(UsersAdvice.lines(settings).map { Finding("configuration", .warning, $0, mend: "nightjar user list, then nightjar user add, passwd or permit") })
         let group = MultiThreadedEventLoopGroup.singleton
         var agent: AgentClient?
-        do { agent = try AgentClient.find(settings, group: group) } catch {
+        var ports = Doctor.BoundPorts.none
+        do {
+            agent = try AgentClient.find(settings, group: group)
+            let others = agent == nil ? settings.file.map { RunningAgents.folders(config: $0) } ?? [] : []
+            add(others.map { Self.runsElsewhere($0, settings) })
+            let other = others.first.map { AgentClient(socket: AdminServer.socketPath(data: $0), group: group) }
+            if let running = agent ?? other {
+                add(await health(running))
+                ports = others.count > 1 ? .unknown : await boundPorts(running, settings)
+            } else {
+                add([Finding("agent", .skipped, "no agent runs on \(settings.data.value)")])
+            }
+        } catch {
+            // Its ports are no other program's.
+            ports = .unknown
             add([Finding("agent", .wrong, "\(error)", mend: AgentUser.advice(data: settings.data.value))])
         }
-        if let agent { add(await health(agent)) } else if all.allSatisfy({ $0.area != "agent" }) {
-            add([Finding("agent", .skipped, "no agent runs on \(settings.data.value)")])
-        }
-        let doctor = Doctor(settings: settings, environment: .system, group: group, isRunning: agent != nil)
+        let doctor = Doctor(settings: settings, environment: .system, group: group, isRunning: agent != nil, boundPorts: ports)
         add(await doctor.examine(peers: tellsPeers))
         if let agent { add(await counts(agent, settings)) }
         // If an agent is running but does not answer, it holds the databases.
-        let isFree = agent == nil && all.allSatisfy { $0.area != "agent" || $0.verdict == .skipped }
+        let isFree = agent == nil && all.allSatisfy { $0.area != "agent" || $0.verdict != .wrong }
         for database in settings.databases where readsStore || isFree { add(await store(database, settings, agent)) }
         return all
+    }
+
+    /// An agent that was started with this file and stays on another data folder until it ends.
+    private static func runsElsewhere(_ folder: String, _ settings: AgentSettings) -> Finding {
+        Finding(
+            "agent", .warning,
+            "an agent that was started with this file runs on the data folder \(folder), not on \(settings.data.value): data in the file has changed since, or --data was given",
+            mend: "restart it if the file is right, or correct data there; nightjar doctor --data \(folder) looks at the folder in use")
+    }
+
+    /// The ports that a running agent has, or waits for: health says so if it does not get one.
+    private func boundPorts(_ agent: AgentClient, _ settings: AgentSettings) async -> Doctor.BoundPorts {
+        guard let listeners = try? await agent.request("GET", "/api/status")["listeners"]?.asArray else { return .unknown }
+        var ports = Set(listeners.compactMap { $0["port"]?.asInt64.map { Int($0) } })
+        let waiting = Set(listeners.filter { $0["error"]?.isNull == false }.compactMap { $0["name"]?.asString })
+        for listener in settings.listeners where waiting.contains(listener.name.value) { ports.insert(listener.port.value) }
+        return .ofListeners(ports)
     }
 
     /// How much of their quotas a running agent's databases use, and where tombstones pile up.

@@ -17,12 +17,24 @@ struct Doctor: Sendable {
     let group: any EventLoopGroup
     /// Whether a running agent holds the data folder.
     let isRunning: Bool
+    /// What the agents of this configuration that run have bound, on whatever data folder.
+    let boundPorts: BoundPorts
 
-    init(settings: AgentSettings, environment: Environment, group: any EventLoopGroup, isRunning: Bool) {
+    enum BoundPorts: Sendable {
+        /// No such agent runs.
+        case none
+        /// The ports of its listeners. Whether its next start would get the admin port, it says itself.
+        case ofListeners(Set<Int>)
+        /// It does not say.
+        case unknown
+    }
+
+    init(settings: AgentSettings, environment: Environment, group: any EventLoopGroup, isRunning: Bool, boundPorts: BoundPorts) {
         self.settings = settings
         self.environment = environment
         self.group = group
         self.isRunning = isRunning
+        self.boundPorts = boundPorts
     }
 
     /// The configuration and the plugins, as `check` examines them. Without settings nothing else can be examined.
@@ -30,7 +42,7 @@ struct Doctor: Sendable {
         _ settings: AgentSettings?, _ found: ConfigurationProblems?, _ environment: Environment
     ) async -> [Finding] {
         guard let settings else {
-            return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "fix it in the file, then nightjar check") }
+            return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "fix it in the file, then nightjar check; \(ConfigurationProblems.wayAround)") }
         }
         let report: ConfigurationCheck.Report
         // Files that only the agent's user can read look broken to others, and nightjar check reports no more when run as that user.

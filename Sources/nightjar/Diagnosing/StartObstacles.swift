@@ -38,14 +38,19 @@ extension Doctor {
 
     // MARK: - Ports
 
-    /// Whether the ports are free, if no agent has bound them.
+    /// Whether the ports are free, as far as no agent of this configuration has bound them.
     func ports(looksUpNames: Bool) async -> [Finding] {
-        guard !isRunning else { return [] }
+        let (own, asksForAdmin): (Set<Int>, Bool)
+        switch boundPorts {
+        case .none: (own, asksForAdmin) = ([], true)
+        case .ofListeners(let ports): (own, asksForAdmin) = (ports, false)
+        case .unknown: return []
+        }
         var findings: [Finding] = []
-        for listener in settings.listeners where listener.endpoint == nil {
+        for listener in settings.listeners where listener.endpoint == nil && !own.contains(listener.port.value) {
             findings += await port(listener.port.value, at: listener.interface?.value, "listener \(listener.name.value)", looksUpNames: looksUpNames)
         }
-        if let admin = settings.admin { findings += await port(admin.port.value, at: admin.address.value, "the admin port", looksUpNames: looksUpNames) }
+        if asksForAdmin, let admin = settings.admin { findings += await port(admin.port.value, at: admin.address.value, "the admin port", looksUpNames: looksUpNames) }
         return findings
     }
 
@@ -58,22 +63,11 @@ extension Doctor {
             return [Finding("listener", .wrong, "\(name): \(error)", mend: ListenerRemedy.text(error))]
         }
         for address in addresses where !address.isOptional {
-            guard let code = Self.obstacle(toBinding: address.address) else { continue }
+            guard let code = PortProbe.obstacle(toBinding: address.address) else { continue }
             return [Finding("listener", .wrong, "\(name): port \(port): \(String(cString: strerror(code)))", mend: ListenerRemedy.text(code, port: port))]
         }
         return port == 0 ? [] : [Finding("listener", .ok, "\(name): port \(port) is free")]
     }
 
     private static func isAddress(_ text: String) -> Bool { (try? SocketAddress(ipAddress: text, port: 0)) != nil || text == "localhost" }
-
-    /// The system's error; nil if the address is free.
-    private static func obstacle(toBinding address: SocketAddress) -> Int32? {
-        let descriptor = Glibc.socket(address.protocol == .inet6 ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var yes: Int32 = 1
-        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
-        let outcome = address.withSockAddr { pointer, size in bind(descriptor, pointer, socklen_t(size)) == 0 ? 0 : errno }
-        return outcome == 0 ? nil : outcome
-    }
 }

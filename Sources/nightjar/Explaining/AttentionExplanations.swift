@@ -95,8 +95,8 @@ extension Explanation {
                 + "remote has documents that are too large for limits.memory here, or that cannot be stored here as they are: nested too deeply, with an id that is too long.",
             "Fix the cause that is named: a plugin, a missing blob, a full disk. If it is a limit, raise it and nightjar reload, or have the documents made smaller; "
                 + "a Nightjar pushes them again by itself within an hour (at once with nightjar replicator NAME retry-refused there), other peers once they change. What a "
-                + "remote has is requested again when the agent starts with the limits: { memory } that the text names. The log names each. What cannot be stored as it is, is listed with the "
-                + "reason by nightjar replicator NAME refused, and requested again when it changes there."),
+                + "remote has is requested again when the agent starts with the limits: { memory } that the text names; nightjar replicator NAME held lists each, with the memory that it needs. "
+                + "What cannot be stored as it is, is listed with the reason by nightjar replicator NAME refused, and requested again when it changes there."),
         Explanation(
             "documents_unrouted", "The sync function failed on documents or rejected them, and they are in no channel: no user gets them.",
             "nightjar doc unrouted DB says which and why. If sync failed, fix the plugin and save it. If it says rejected, change the document, or remove it: "
@@ -129,8 +129,8 @@ extension Explanation {
         Explanation(
             "answers_unread",
             "A listener has cut answers of CouchDB's API in the last ten minutes, because their clients did not read them while others needed memory, "
-                + "or has refused requests for which there was none within half a minute. Small documents are read all the same.",
-            "The entry names the address of the last one. Find out what that client does: it may hang, or be an attacker. If its line is slow, let it ask for less at "
+                + "or asked for documents that are large for limits.memory, or has refused requests for which there was none within half a minute. Small documents are read all the same.",
+            "The entry names the address of the last one. If it names a value for limits: { memory }, the documents are large: set that and restart. Otherwise find out what that client does: it may hang, or be an attacker. If its line is slow, let it ask for less at "
                 + "once, or raise limits: { memory } and restart. nightjar_listener_answers_cut_total counts them."),
         Explanation(
             "hidden_conflicts",
@@ -209,8 +209,9 @@ extension Explanation {
         Explanation(
             "next_start_fails",
             "The agent runs, but would not start again: its configuration can no longer be read, or a file that it names is gone or invalid, such as a certificate, "
-                + "a pin, a secret or users.txt, or the token that it made for its admin port. What was read before is in use.",
-            "The text names the file and the reason. Fix or restore it before the agent or the machine is restarted; nightjar check says when all is well."),
+                + "a pin, a secret or users.txt, or the token that it made for its admin port; or the data folder cannot be written; or the file names a data folder that "
+                + "cannot be used, or an admin port that another program has. What was read before is in use.",
+            "The text names the file and the reason. Fix or restore it before the agent or the machine is restarted; nightjar doctor says when all is well."),
         Explanation(
             "certificate_expired", "An identity, or every authority in roots, has expired: peers refuse the identity unless they pin it, and what the "
                 + "authorities signed is refused here.",

@@ -53,12 +53,18 @@ extension AgentSettings {
     ///
     /// - Throws: what is wrong with it, and how to do without it, because the agent may be running anyway.
     static func place(_ config: String, _ overrides: Overrides) throws -> AgentSettings {
-        do throws(ConfigurationProblems) { return try location(path: config, overrides: overrides) } catch {
-            var problems = error
-            problems.problems.append(
-                ConfigurationProblem(
-                    file: "", line: 0, column: 0, message: "to reach the running agent, use --data FOLDER instead of --config"))
-            throw problems
-        }
+        do throws(ConfigurationProblems) { return try location(path: config, overrides: overrides) } catch { throw error.withWayAround }
+    }
+}
+
+extension ConfigurationProblems {
+    /// What still works while a file cannot be read.
+    static let wayAround = "to reach the running agent, use --data FOLDER instead of --config"
+
+    /// The same, with how to do without the file.
+    var withWayAround: ConfigurationProblems {
+        var problems = self
+        problems.problems.append(ConfigurationProblem(file: "", line: 0, column: 0, message: Self.wayAround))
+        return problems
     }
 }

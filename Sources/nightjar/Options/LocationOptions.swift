@@ -18,13 +18,13 @@ struct LocationOptions: ParsableArguments, Sendable {
     /// The whole configuration, which must be valid.
     func settings() throws -> AgentSettings {
         guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: nil) }
-        return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: nil))
+        do { return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: nil)) } catch { throw error.withWayAround }
     }
 
     /// The same for a command that needs no secret; see ``AgentSettings/readWithoutSecrets(_:_:)``.
     func settingsWithoutSecrets() throws -> AgentSettings {
         guard let config else { return try settings() }
-        return try AgentSettings.readWithoutSecrets(config, .init(data: data, plugins: nil))
+        do { return try AgentSettings.readWithoutSecrets(config, .init(data: data, plugins: nil)) } catch let error as ConfigurationProblems { throw error.withWayAround }
     }
 
     /// The same, but just enough of it to find the agent and its data folder.
@@ -36,20 +36,24 @@ struct LocationOptions: ParsableArguments, Sendable {
     /// The fleet settings in the configuration; nil if there are none.
     func fleet() throws -> FleetSettings? {
         guard let config else { return nil }
-        return try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil)).fleet
+        return try fleetSettings(config).fleet
+    }
+
+    private func fleetSettings(_ config: String) throws -> AgentSettings {
+        do { return try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil)) } catch { throw error.withWayAround }
     }
 
     /// This agent's name in its fleet; nil if unknown.
     func fleetID() throws -> String? {
         guard let config else { return nil }
-        let settings = try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil))
+        let settings = try fleetSettings(config)
         return settings.fleet?.id ?? PeerIdentifier.made(data: settings.data.value)
     }
 
     /// The databases with a collection, as far as the configuration tells, or without one the running agent.
     func databases(with collection: String) async throws -> [String] {
         if let config {
-            return try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil)).databases
+            return try fleetSettings(config).databases
                 .filter { $0.collections.contains { $0.value.description == collection } }.map(\.name.value)
         }
         guard let client = try AgentClient.find(try place(), group: MultiThreadedEventLoopGroup.singleton) else { return [] }

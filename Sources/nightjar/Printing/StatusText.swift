@@ -165,7 +165,7 @@ enum StatusText {
             if let count = replicator["too_large"]?.asInt64, count > 0 {
                 let documents = replicator["too_large_is_capped"]?.asBool == true ? "more than \(count) documents (too_large_documents)" : Plural.count(count, "document")
                 let setting = replicator["too_large_needs"]?.asInt64.map { "limits: { memory: \(MemoryBudget.settingText(Int($0))) } or more" } ?? "a larger limits.memory"
-                notes += "\(string(replicator["name"])): too large for this agent when the remote gave them: \(documents); asked for again once it starts with \(setting)\n"
+                notes += "\(string(replicator["name"])): too large for this agent when the remote gave them: \(documents); asked for again once it starts with \(setting); nightjar replicator \(string(replicator["name"])) held lists them\n"
             }
             if let count = replicator["not_taken"]?.asInt64, count > 0 {
                 let name = string(replicator["name"])

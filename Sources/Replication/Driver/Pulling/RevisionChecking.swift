@@ -103,13 +103,14 @@ enum RevisionChecking {
             return withExtendedLifetime(reservation) { (check(revision, unusualKeys: unusualKeys, scan: scan), reservation) }
         }
         let isTooLarge = needed > memory.workLimit
+        // Work may use half of it.
+        let setting = max(2 * needed, MemoryBudget.setting(forDocument: size))
         var error = ReplicationError(
             domain: .http, code: isTooLarge ? 413 : 503,
             message: "document \(revision.id) \(reservationPurpose ?? ""), for which \(needed) bytes of memory are needed; "
-                + (isTooLarge ? "half of limits.memory (\(memory.limit)) is less, it takes limits: { memory: \(MemoryBudget.settingText(2 * needed)) } or more" : "limits.memory (\(memory.limit)) has no room now"))
+                + (isTooLarge ? "half of limits.memory (\(memory.limit)) is less, it takes limits: { memory: \(MemoryBudget.settingText(setting)) } or more" : "limits.memory (\(memory.limit)) has no room now"))
         error.exceedsLocalSize = isTooLarge
-        // Work may use half of it.
-        if isTooLarge { error.neededMemory = 2 * needed }
+        if isTooLarge { error.neededMemory = setting }
         return (.refused(revision, error), nil)
     }
 

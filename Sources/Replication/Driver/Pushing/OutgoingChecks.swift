@@ -140,7 +140,7 @@ extension ReplicationError {
     init(unsent bytes: Int, memory: Int) {
         self.init(
             domain: .http, code: 503, message: "it has \(bytes) bytes, for which this agent's limits.memory (\(memory)) has no room while a peer pulls it",
-            remedy: "set limits: { memory: \(MemoryBudget.settingText(ReplicationLimits.memory(toGive: bytes))) } here, or more, and restart the agent, or have the document made smaller")
-        exceedsLocalSize = true
+            remedy: "set limits: { memory: \(MemoryBudget.settingText(forDocument: bytes)) } here, or more, and restart the agent, or have the document made smaller")
+        (exceedsLocalSize, neededMemory) = (true, MemoryBudget.setting(forDocument: bytes))
     }
 }
