@@ -381,7 +381,7 @@ struct CrowdMemoryTests {
         peer.send(peer.request("getCheckpoint", [("client", "cp")]))
         let waiting = Mutex(0)
         try await eventually("the reply is waiting in the socket") {
-            session.later { session in waiting.withLock { $0 = session.driver.transport.waitingBytes } }
+            session.later { driver in waiting.withLock { $0 = driver.transport.waitingBytes } }
             return waiting.withLock { $0 } > 100_000 && memory.used > 120_000
         }
         session.later { $0.accounts.stand(.evicted) }
