@@ -293,7 +293,7 @@ import Testing
         pull.arrive(received(1, "a"), received(2, "b"))
         #expect(
             pull.on(.checked(pull.batch, [.refused(received(1, "a"), http(400)), .checked(checked(2, "b"))]))
-                == ["store b@1-a", "report a 400", "settle 1 400"])
+                == ["store b@1-a", "report a 400", "settle 1 400", "list a"])
         #expect(pull.through == "1" && pull.machine.bufferedBytes == checked(2, "b").bytes)
     }
 }
