@@ -27,6 +27,11 @@ extension ReplicationError {
         Self(domain: .plugin, code: 409, message: "conflict pending: \(failure.kind): \(failure.message)")
     }
 
+    /// What a peer is told whose document a policy here could not decide about: it keeps the document, and its operator should not look for the plugin there.
+    package static func busy(_ failure: PolicyFailure) -> Self {
+        busy("the agent that receives the document cannot decide about it at the moment, because a plugin of its own fails (\(failure.kind))")
+    }
+
     /// The peer may not have it, or refuses access.
     package var isForbidden: Bool { domain == .http && code == 403 }
 

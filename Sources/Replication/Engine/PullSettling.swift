@@ -73,7 +73,7 @@ extension PullMachine {
         case .undecided(let failure, let isListed):
             countHeld(each.id)
             report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions)
-            return isListed ? .kept(.held) : .refused(.busy("the agent that receives the document cannot decide about it at the moment, because a plugin of its own fails (\(failure.kind))"))
+            return isListed ? .kept(.held) : .refused(.busy(failure))
         case .held(let error, let reason):
             countHeld(each.id)
             // Requesting a too large revision again would only transfer it again.

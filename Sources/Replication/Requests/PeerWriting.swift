@@ -252,7 +252,7 @@ package struct PeerWriting: Sendable {
                 passed.append(step)
             case .reject:
                 outcomes[step.index] = .refused(ReplicationError(domain: .http, code: 403, message: "a filter rejected the document"))
-            case .failed(let failure): outcomes[step.index] = .refused(Self.held(failure))
+            case .failed(let failure): outcomes[step.index] = .refused(.busy(failure))
             }
         }
         return passed
@@ -278,14 +278,10 @@ package struct PeerWriting: Sendable {
             case .rejected(let reason):
                 let message = reason.isEmpty ? "the document is refused" : reason
                 outcomes[step.index] = .refused(ReplicationError(domain: .http, code: 403, message: message))
-            case .failed(let failure): outcomes[step.index] = .refused(Self.held(failure))
+            case .failed(let failure): outcomes[step.index] = .refused(.busy(failure))
             }
         }
         return accepted
-    }
-
-    private static func held(_ failure: PolicyFailure) -> ReplicationError {
-        ReplicationError(domain: .http, code: 503, message: "the agent that receives the document cannot decide about it at the moment, because a plugin of its own fails (\(failure.kind))")
     }
 
     private func write(_ steps: [Step], _ sender: SenderView?) async throws -> [StoreOutcome] {

@@ -18,6 +18,8 @@ private struct RemovalBatch: Sendable {
     let collection: Collection
     let remote: RemoteID
     let filter: (any DocumentFilter)?
+    /// The number of documents of the peer that are listed because they cannot be stored here.
+    let notTaken: RefusalCount
     let context: PolicyContext
     /// What need not stay is purged.
     let purges: Bool
@@ -68,7 +70,7 @@ private struct RemovalBatch: Sendable {
             // Before the purge, which would lose track of a waiting revision. A revision that was never stored must not be stored later either.
             if purges {
                 try HeldRevisions.forget(each.removal.id, remote, collection, transaction)
-                try transaction.unexclude(collection, remote: remote, direction: .untaken, ids: [each.removal.id])
+                try NotTakenDocuments.forget([each.removal.id], notTaken, remote, collection, transaction)
             }
             if case .purged = each.end { _ = try transaction.purge(collection, each.removal.id) }
             // If it was an orphan before, it keeps its original time.
@@ -91,7 +93,7 @@ struct AccessRemovals {
             return driver.tell(link, pull: .removalsApplied(removals.map { RemovalOutcome(removal: $0, end: .kept) }))
         }
         let batch = RemovalBatch(
-            removals: removals, slot: link.slot, collection: link.collection, remote: remote, filter: link.pullFilter,
+            removals: removals, slot: link.slot, collection: link.collection, remote: remote, filter: link.pullFilter, notTaken: link.notTaken,
             context: driver.policyContext(link.collection.name, .pull),
             // As in Couchbase Lite, a replicator of chosen documents does not purge.
             purges: active.replicator.autoPurge && link.pull.settings.documentIDs == nil,
