@@ -13,7 +13,9 @@ extension PushMachine {
             var document = page.documents[index]
             // The peer loses a document that it sent us, and must get it back once it has access again.
             if document.visibility != .visible { echoes.left(document.id) }
-            if echoes.holds(document), !settings.limits.hasPlanted(.echo) {
+            // While another revision is on its way to the peer, it may give up for that one what it sent us: its answer decides.
+            let mayGiveUp = ledger.phase(of: document.id)?.awaitsAnswer ?? false
+            if !mayGiveUp, echoes.holds(document), !settings.limits.hasPlanted(.echo) {
                 held.release(document.id)
                 ledger.skip(document)
                 continue
