@@ -269,47 +269,6 @@ struct BodyTests {
         }
     }
 
-    /// Makes pieces out of nothing, and looks each time whether they are counted already.
-    private final class Swelling: BodyUnpacker {
-        let memory = 1_000
-        let budget: MemoryBudget
-        var left = 20
-        var made = 0
-        var isCountedBefore = true
-
-        init(_ budget: MemoryBudget) { self.budget = budget }
-
-        func feed(_ piece: ByteBuffer) {}
-
-        func nextPiece() throws(HTTPError) -> ByteBuffer? {
-            guard left > 0 else { return nil }
-            left -= 1
-            made += 1_000
-            isCountedBefore = isCountedBefore && budget.used >= made + BodyMemory.baseBytes
-            return ByteBuffer(repeating: 0x20, count: 1_000)
-        }
-    }
-
-    @Test("what a body unpacks to counts before it is unpacked, and above half of the agent's memory for its peers it is refused")
-    func swelling() async throws {
-        let memory = MemoryBudget(limit: 100_000)
-        let routes: [Route] = [
-            .put("x/:pieces") { request in
-                let unpacker = Swelling(memory)
-                unpacker.left = Int(try request.parameters.require("pieces")) ?? 0
-                let count = try await request.body.bytes(unpacking: unpacker).count
-                return .json("[\(count),\(unpacker.isCountedBefore)]")
-            }
-        ]
-        try await withRoutes(routes, memory: memory) { listener, port in
-            for (pieces, expected) in [(20, "[20000,true]"), (51, "413")] {
-                let answer = try await exchange(port, "PUT /x/\(pieces) HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx")
-                #expect(answer.contains(expected), "\(answer)")
-            }
-            try await until { listener.bodyBytes == 0 && memory.used == 0 }
-        }
-    }
-
     @Test("a body counts for the address of its client until the request is answered")
     func addresses() async throws {
         let memory = MemoryBudget(limit: 1_000_000)

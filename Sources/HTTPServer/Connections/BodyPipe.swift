@@ -18,6 +18,8 @@ final class BodyPipe: Sendable {
         /// Set when the body is complete, or why it never will be.
         var end: Result<Void, any Error>?
         var waiter: CheckedContinuation<ByteBuffer?, any Error>?
+        /// Why a body that has arrived is unpacked no further.
+        var interruption: HTTPError?
     }
 
     private let state = Mutex(State())
@@ -66,5 +68,13 @@ final class BodyPipe: Sendable {
             return state.waiter.take()
         }
         waiter?.resume(with: result.map { nil })
+    }
+
+    /// What has arrived is unpacked no further: the listener is stopping, and a few bytes may be many when they are unpacked.
+    func interruptUnpacking(_ error: HTTPError) { state.withLock { $0.interruption = error } }
+
+    /// - Throws: the error with which unpacking was interrupted.
+    func checkUnpacking() throws(HTTPError) {
+        if let interruption = state.withLock({ $0.interruption }) { throw interruption }
     }
 }

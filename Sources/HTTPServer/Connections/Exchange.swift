@@ -137,6 +137,9 @@ final class Exchange {
         return true
     }
 
+    /// A body that has arrived completely is unpacked no further: the task that does it gets the error, and answers.
+    func interruptUnpacking(_ error: HTTPError) { pipe?.interruptUnpacking(error) }
+
     /// The response is written and the request read: the next one may start.
     func finish() {
         stopBodyTimers()

@@ -58,8 +58,10 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         case Order.drain:
             isDraining = true
             if case .idle = phase { context.close(promise: nil) }
-            guard case .exchange(let exchange) = phase, !exchange.isComplete else { return }
-            if !exchange.endBody(HTTPError(503, "the agent or its listener is stopping")) { fail(exchange, 503, "the agent or its listener is stopping") }
+            guard case .exchange(let exchange) = phase else { return }
+            let stopping = HTTPError(503, "the agent or its listener is stopping")
+            if exchange.isComplete { return exchange.interruptUnpacking(stopping) }
+            if !exchange.endBody(stopping) { fail(exchange, stopping.status, stopping.reason) }
         case Order.leave:
             context.close(promise: nil)
         default:

@@ -111,6 +111,8 @@ public struct RequestBody: AsyncSequence, Sendable {
                 if let unpacked = try unpacker?.nextPiece() {
                     // A few compressed bytes may expand to many: lets others use the thread meanwhile.
                     await Task.yield()
+                    try Task.checkCancellation()
+                    try body.pipe?.checkUnpacking()
                     return try counted(unpacked)
                 }
                 guard let piece = try await body.take(isCollecting: count <= whole) else { return nil }
