@@ -10,6 +10,7 @@ extension PullMachine {
         var peerHad: [PeerRevision] = []
         var met: [(DocumentID, Version)] = []
         var listed: Set<DocumentID> = []
+        var wereHere: [DocumentID] = []
         var (over, staying) = ([FetchID](), [FetchID]())
         var refused: [NotTaken] = []
         for each in ended {
@@ -25,6 +26,7 @@ extension PullMachine {
                 came.append((each.id, each.version))
                 peerHad.append(each.peerHad)
                 if case .stored = each.end { listed.remove(each.id) } else { listed.insert(each.id) }
+                if case .stored(.alreadyPresent) = each.end { wereHere.append(each.id) }
                 if case .stored(.conflict(let current)) = each.end { met.append((each.id, current)) }
             case .refused(let error):
                 complete(each.sequence)
@@ -34,6 +36,7 @@ extension PullMachine {
         }
         listNotTaken(refused, &actions)
         if !came.isEmpty { actions.append(.notifyPush(came, listed: listed, peerHad: peerHad)) }
+        if !wereHere.isEmpty, !settings.isPassive { actions.append(.notifyPushOfAlreadyHere(wereHere)) }
         if !met.isEmpty { actions.append(.notifyPushOfRefusal(met)) }
         if !over.isEmpty || !staying.isEmpty { actions.append(.releaseBlobs(over, staying: staying)) }
     }

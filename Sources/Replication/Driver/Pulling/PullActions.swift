@@ -36,6 +36,7 @@ struct PullActions {
         case .forgetNotTaken(let ids): forget(ids, link)
         case .notifyPush(let revisions, let listed, let peerHad):
             if link.push != nil { driver.tell(link, push: .pulled(revisions, listed: listed, peerHad: peerHad)) }
+        case .notifyPushOfAlreadyHere(let ids): if link.push != nil { driver.tell(link, push: .alreadyHere(ids)) }
         case .notifyPushOfRefusal(let revisions): if link.push != nil { driver.tell(link, push: .refusedInFavourOf(revisions)) }
         case .notifyPushOfDecision(let ids): if link.push != nil { driver.tell(link, push: .decided(ids)) }
         case .startFlushTimer: startFlushTimer(link)
