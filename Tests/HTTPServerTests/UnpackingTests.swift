@@ -35,9 +35,12 @@ struct UnpackingTests {
 
         init(_ hasBegun: Gate) { self.hasBegun = hasBegun }
 
-        func feed(_ piece: ByteBuffer) {}
+        private var isFed = false
+
+        func feed(_ piece: ByteBuffer) { isFed = true }
 
         func nextPiece() throws(HTTPError) -> ByteBuffer? {
+            guard isFed else { return nil }
             hasBegun.open()
             return ByteBuffer()
         }

@@ -137,7 +137,7 @@ final class Exchange {
         return true
     }
 
-    /// A body that has arrived completely is unpacked no further: the task that does it gets the error, and answers.
+    /// What has arrived of the body is unpacked no further: the task that does it gets the error, and answers.
     func interruptUnpacking(_ error: HTTPError) { pipe?.interruptUnpacking(error) }
 
     /// The response is written and the request read: the next one may start.

@@ -60,7 +60,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             if case .idle = phase { context.close(promise: nil) }
             guard case .exchange(let exchange) = phase else { return }
             let stopping = HTTPError(503, "the agent or its listener is stopping")
-            if exchange.isComplete { return exchange.interruptUnpacking(stopping) }
+            exchange.interruptUnpacking(stopping)
+            if exchange.isComplete { return }
             if !exchange.endBody(stopping) { fail(exchange, stopping.status, stopping.reason) }
         case Order.leave:
             context.close(promise: nil)
