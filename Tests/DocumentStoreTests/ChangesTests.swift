@@ -105,7 +105,7 @@ import Testing
             ])
         }
         #expect(needs == [
-            .have, .have, .need(ancestors: [rev("3-cc"), rev("2-bb"), rev("1-aa")]),
+            .have, .haveEarlier, .need(ancestors: [rev("3-cc"), rev("2-bb"), rev("1-aa")]),
             .need(ancestors: [rev("2-bb"), rev("1-aa")]), .need(ancestors: []), .need(ancestors: [rev("1-aa")]), .have,
             .need(ancestors: []),
         ])
@@ -128,7 +128,7 @@ import Testing
         func needs() async throws -> [RevisionNeed] {
             try await store.database.read { try $0.missing(c, [RevisionOffer(id: doc("a"), revision: rev("1-aa")), RevisionOffer(id: doc("b"), revision: rev("1-aa"))]) }
         }
-        #expect(try await needs() == [.have, .have])
+        #expect(try await needs() == [.haveEarlier, .haveEarlier])
         try await store.database.write { transaction in
             for id in ["a", "b"] { try transaction.setRemoteRevisions(remote, c, [(doc(id), rev("2-00"))]) }
         }

@@ -32,10 +32,9 @@ struct UnpackingTests {
     private final class Endless: BodyUnpacker {
         let memory = 1_000
         let hasBegun: Gate
+        private var isFed = false
 
         init(_ hasBegun: Gate) { self.hasBegun = hasBegun }
-
-        private var isFed = false
 
         func feed(_ piece: ByteBuffer) { isFed = true }
 
@@ -58,8 +57,10 @@ struct UnpackingTests {
             let client = try await RawClient.connect(port)
             try await client.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
             await hasBegun.wait()
-            await listener.drain(within: .hours(1))
+            async let isDrained: Void = listener.drain(within: .hours(1))
             let answer = await client.readToEnd()
+            await client.close()
+            await isDrained
             #expect(answer.hasPrefix("HTTP/1.1 503"), "\(answer)")
         }
     }

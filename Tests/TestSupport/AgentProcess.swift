@@ -117,8 +117,11 @@ package struct AgentProcess: Sendable {
     package func stop() async throws -> Subprocess.Outcome {
         process.send(SIGTERM)
         let outcome = try await process.wait()
-        // It gave up waiting and exited: its last line says what held it up.
-        if outcome.status == 75 { throw SupportError("the agent could not stop in time: \(outcome.errors.suffix(2_000))") }
+        // It gave up waiting and exited: its last line says what held it up. That one first, since a summary shows only the beginning.
+        if outcome.status == 75 {
+            let last = outcome.errors.split(separator: "\n").last ?? ""
+            throw SupportError("the agent could not stop in time: \(last)\n\(outcome.errors.suffix(2_000))")
+        }
         return outcome
     }
 }

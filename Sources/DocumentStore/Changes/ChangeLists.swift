@@ -151,7 +151,7 @@ extension ReadTransaction {
         let state = peer == nil ? PeerRevision.unknown : PeerRevision(known)
         let namesCurrent = !isBounded || known == row.revision
         guard row.tree != nil else {
-            if isKnown, revision.generation < row.revision.generation { return .have }
+            if isKnown, revision.generation < row.revision.generation { return .haveEarlier }
             return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: state)
         }
         let tree: RevisionTree
@@ -163,7 +163,7 @@ extension ReadTransaction {
         let hasTurned = hasOne && peer.map { row.isLeft(by: $0, for: revision, in: tree) } == true
         // A branch that ended here as the losing side is one that the peer continued.
         let isHere = tree.contains(revision) && !(hasOne && tree.endOfBranch(of: revision) != nil)
-        if !hasTurned, isHere || isKnown && !tree.contains(revision) && tree.mayHavePruned(revision) { return .have }
+        if !hasTurned, isHere || isKnown && !tree.contains(revision) && tree.mayHavePruned(revision) { return .haveEarlier }
         // The current revision first: its body is certainly stored, so it is the best delta base.
         var ancestors: [RevisionID] = []
         let ends = !isBounded ? [row.revision] + tree.leaves.map(\.revision) : [known].compactMap(\.self)
@@ -198,12 +198,13 @@ extension ReadTransaction {
             if let here {
                 // The peer has returned to our revision, and it knows best: what we took for its current revision no longer is.
                 if hasOne, let peer, row.isLeft(by: peer, for: here, in: tree) { return .need(ancestors: [], known: state) }
-                return .have
+                return here == row.revision ? .have : .haveEarlier
             }
-            if tree.leaves.contains(where: { tree.vector(of: $0.revision)?.knows(version) == true }) { return .have }
+            if tree.leaves.contains(where: { tree.vector(of: $0.revision)?.knows(version) == true }) { return .haveEarlier }
         } else {
             let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == offer.revision }
-            if here != nil || isKnown && tree.mayHavePruned(offer.revision) { return .have }
+            if here == row.revision { return .have }
+            if here != nil || isKnown && tree.mayHavePruned(offer.revision) { return .haveEarlier }
         }
         return .need(ancestors: namesCurrent ? [tree.name(of: row.revision, naming)] : [], known: state)
     }

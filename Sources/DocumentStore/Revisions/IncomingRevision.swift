@@ -124,6 +124,8 @@ public struct RevisionOffer: Sendable, Equatable {
 public enum RevisionNeed: Sendable, Equatable {
     /// We hold the revision.
     case have
+    /// We hold the revision, or one that came from it, and another one is current here.
+    case haveEarlier
     /// We want it; these ancestors of it are held, the best delta base first. `known`: what the peer was known to have so far.
     case need(ancestors: [RevisionID], known: PeerRevision = .unknown)
 }

@@ -19,6 +19,8 @@ struct RequestedRow: Sendable {
 }
 
 extension RevisionNeed {
+    var isNeeded: Bool { if case .need = self { true } else { false } }
+
     /// If the record of what the peer had is not trusted, what it had counts as unknown.
     func believing(_ isCredible: Bool) -> RevisionNeed {
         guard !isCredible, case .need(let ancestors, _) = self else { return self }
@@ -29,7 +31,7 @@ extension RevisionNeed {
     ///
     /// - Parameter hasOne: the peer keeps one revision of each document.
     func knowing(_ acknowledged: Version?, _ hasOne: Bool) -> RevisionNeed {
-        guard case .need(let ancestors, let known) = self else { return self }
+        guard case .need(let ancestors, let known) = self else { return hasOne ? self : .have }
         return .need(ancestors: ancestors, known: hasOne ? acknowledged.map { .had($0) } ?? known : .unknown)
     }
 }

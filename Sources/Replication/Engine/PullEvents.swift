@@ -117,7 +117,7 @@ enum PullAction: Sendable {
     /// list of held and rejected revisions. `peerHad`: what the peer was known to have when it offered each.
     case notifyPush([(DocumentID, Version)], listed: Set<DocumentID> = [], peerHad: [PeerRevision] = [])
     /// The peer's revisions of these documents were here already, perhaps beneath a branch that has ended: it must be offered what is current.
-    case notifyPushOfAlreadyHere([DocumentID])
+    case notifyPushOfAlreadyHere([(DocumentID, Version)])
     /// The peer's revisions of these documents were refused because these are current here: it must be offered them, even if it sent them itself.
     case notifyPushOfRefusal([(DocumentID, Version)])
     /// Conflicts of these documents were decided: the result may have to be pushed.

@@ -255,9 +255,13 @@ struct PullMachine {
         var answers: [ChangeAnswer] = []
         answers.reserveCapacity(rows.count)
         var (refused, gone): ([NotTaken], [DocumentID]) = ([], [])
+        var wereHere: [(DocumentID, Version)] = []
         for result in rows {
             switch result {
-            case .row(let row): answers.append(answer(row, row.isAccessRemoved ? nil : next.next()))
+            case .row(let row):
+                let need = row.isAccessRemoved ? nil : next.next()
+                if need == .haveEarlier, !echoes.holds(row.id, row.revision) { wereHere.append((row.id, row.revision)) }
+                answers.append(answer(row, need))
             case .bad(let why, let sequence, let id, let isGone):
                 if isGone { gone += [id].compactMap(\.self) } else { fail(id, at: sequence, why, &refused, &actions) }
                 complete(sequence)
@@ -266,6 +270,7 @@ struct PullMachine {
             }
         }
         listNotTaken(refused, gone: gone, &actions)
+        if !wereHere.isEmpty { actions.append(.notifyPushOfAlreadyHere(wereHere)) }
         actions.append(.answerChanges(list.handle, answers))
     }
 

@@ -10,7 +10,7 @@ extension PullMachine {
         var peerHad: [PeerRevision] = []
         var met: [(DocumentID, Version)] = []
         var listed: Set<DocumentID> = []
-        var wereHere: [DocumentID] = []
+        var wereHere: [(DocumentID, Version)] = []
         var (over, staying) = ([FetchID](), [FetchID]())
         var refused: [NotTaken] = []
         for each in ended {
@@ -26,7 +26,7 @@ extension PullMachine {
                 came.append((each.id, each.version))
                 peerHad.append(each.peerHad)
                 if case .stored = each.end { listed.remove(each.id) } else { listed.insert(each.id) }
-                if case .stored(.alreadyPresent) = each.end { wereHere.append(each.id) }
+                if case .stored(.alreadyPresent) = each.end { wereHere.append((each.id, each.version)) }
                 if case .stored(.conflict(let current)) = each.end { met.append((each.id, current)) }
             case .refused(let error):
                 complete(each.sequence)

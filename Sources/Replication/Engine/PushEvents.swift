@@ -71,7 +71,7 @@ enum PushEvent: Sendable {
     /// what the peer was known to have when it offered each; empty if that is unknown.
     case pulled([(DocumentID, Version)], listed: Set<DocumentID> = [], peerHad: [PeerRevision] = [])
     /// The peer's revisions of these documents were here already, and need not be the current ones.
-    case alreadyHere([DocumentID])
+    case alreadyHere([(DocumentID, Version)])
     /// The peer's revisions of these documents were refused because these revisions are current here: it needs them to make progress.
     case refusedInFavourOf([(DocumentID, Version)])
     /// Whether everything that the peer announced is here and nothing of it waits for a decision.

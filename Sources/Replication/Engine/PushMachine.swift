@@ -120,8 +120,7 @@ struct PushMachine {
         case .messageMade(let id): ledger.releaseBody(of: id)
         case .recordNow: note(&actions)
         case .pulled(let revisions, let listed, let peerHad): accept(pulled: revisions, listed: listed, peerHad, &actions)
-        // A passive side refuses such a revision, and is told so by the event below.
-        case .alreadyHere(let ids): if settings.style == .propose { ledger.callBack(ids) }
+        case .alreadyHere(let revisions): lookAgain(revisions)
         case .refusedInFavourOf(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort

@@ -130,6 +130,16 @@ extension PushMachine {
         ledger.callBack([id])
     }
 
+    /// The peer's current revisions of these documents are here, and others may be current: it may have gone back to a branch that ended here, and has to
+    /// be offered what is current. (A passive side refuses such revisions, see ``PushEvent/refusedInFavourOf(_:)``.)
+    mutating func lookAgain(_ revisions: [(DocumentID, Version)]) {
+        guard settings.style == .propose else { return }
+        for (id, version) in revisions where ledger.phase(of: id) == nil {
+            acknowledged.supersede(id, by: version)
+            ledger.readAgain(OutgoingDocument(sequence: 0, id: id, version: version), peerVersion: version)
+        }
+    }
+
     /// The document was dropped here, while the filter judged it or the peer considered it, in favour of a revision that does not descend from it and
     /// comes next. The peer would take the dropped one for our decision, and drop what became of it.
     func isGivenUp(_ document: OutgoingDocument) -> Bool {

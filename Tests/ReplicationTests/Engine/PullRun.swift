@@ -137,7 +137,7 @@ extension PullAction {
         case .noteNotTaken(let refused): "list \(refused.map { "\($0.id)" }.joined(separator: " "))"
         case .forgetNotTaken(let ids): "forget \(ids.map(\.text).joined(separator: " "))"
         case .notifyPush(let revisions, _, _): "tell push \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
-        case .notifyPushOfAlreadyHere(let ids): "tell push of known \(ids.map(\.text).joined(separator: " "))"
+        case .notifyPushOfAlreadyHere(let revisions): "tell push of known \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfRefusal(let revisions): "tell push of refusal \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfDecision: "tell push"
         case .startFlushTimer: "flush timer"

@@ -299,7 +299,7 @@ import Testing
             case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))
             case .readConflicts: due.append(.pull(.conflictsRead(ConflictDecider.Page(ids: []))))
             case .notifyPush(let revisions, let listed, let peerHad): due.append(.push(.pulled(revisions, listed: listed, peerHad: peerHad)))
-            case .notifyPushOfAlreadyHere(let ids): due.append(.push(.alreadyHere(ids)))
+            case .notifyPushOfAlreadyHere(let revisions): due.append(.push(.alreadyHere(revisions)))
             case .notifyPushOfRefusal(let revisions): due.append(.push(.refusedInFavourOf(revisions)))
             case .notifyPushOfDecision(let ids): due.append(.push(.decided(ids)))
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))

@@ -36,7 +36,7 @@ struct PullActions {
         case .forgetNotTaken(let ids): forget(ids, link)
         case .notifyPush(let revisions, let listed, let peerHad):
             if link.push != nil { driver.tell(link, push: .pulled(revisions, listed: listed, peerHad: peerHad)) }
-        case .notifyPushOfAlreadyHere(let ids): if link.push != nil { driver.tell(link, push: .alreadyHere(ids)) }
+        case .notifyPushOfAlreadyHere(let revisions): if link.push != nil { driver.tell(link, push: .alreadyHere(revisions)) }
         case .notifyPushOfRefusal(let revisions): if link.push != nil { driver.tell(link, push: .refusedInFavourOf(revisions)) }
         case .notifyPushOfDecision(let ids): if link.push != nil { driver.tell(link, push: .decided(ids)) }
         case .startFlushTimer: startFlushTimer(link)
@@ -66,7 +66,7 @@ struct PullActions {
             let marks = driver.links[slot].marks
             let needs = zip(zip(needs, offers), acknowledged).map { ($0.0.believing(marks.isCredible($0.1.id))).knowing($1, hasOne) }
             // So that the store knows it by the time the requested revisions are stored.
-            if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { driver.tell(driver.links[slot], push: .recordNow) }
+            if zip(needs, acknowledged).contains(where: { $0.isNeeded && $1 != nil }) { driver.tell(driver.links[slot], push: .recordNow) }
             driver.tell(driver.links[slot], pull: .missing(needs))
         } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
     }
