@@ -57,7 +57,9 @@ final class Exchange {
 
     static func run(_ exchange: NIOLoopBound<Exchange>, _ request: HTTPRequest, _ core: HTTPListener.Core) -> Task<Void, Never> {
         let eventLoop = exchange.eventLoop
-        return Task {
+        // A few compressed bytes may be many when they are unpacked: that must not keep everything else in the process waiting, least of all a stop.
+        let isCompressed = exchange.value.head.headers.contains(name: "Content-Encoding")
+        return Task(priority: isCompressed ? .utility : nil) {
             let response = await core.answer(request)
             guard case .stream(let length, let produce) = response.body else {
                 return eventLoop.execute { exchange.value.answer(response) }
