@@ -36,7 +36,7 @@ extension PullMachine {
         }
         listNotTaken(refused, &actions)
         if !came.isEmpty { actions.append(.notifyPush(came, listed: listed, peerHad: peerHad)) }
-        if !wereHere.isEmpty, !settings.isPassive { actions.append(.notifyPushOfAlreadyHere(wereHere)) }
+        if !wereHere.isEmpty { actions.append(.notifyPushOfAlreadyHere(wereHere)) }
         if !met.isEmpty { actions.append(.notifyPushOfRefusal(met)) }
         if !over.isEmpty || !staying.isEmpty { actions.append(.releaseBlobs(over, staying: staying)) }
     }

@@ -131,9 +131,9 @@ extension PushMachine {
     }
 
     /// The peer's current revisions of these documents are here, and others may be current: it may have gone back to a branch that ended here, and has to
-    /// be offered what is current. (A passive side refuses such revisions, see ``PushEvent/refusedInFavourOf(_:)``.)
+    /// be offered what is current.
     mutating func lookAgain(_ revisions: [(DocumentID, Version)]) {
-        guard settings.style == .propose else { return }
+        guard settings.style == .propose else { return isOver ? () : ledger.callBack(revisions.map(\.0)) }
         for (id, version) in revisions where ledger.phase(of: id) == nil {
             acknowledged.supersede(id, by: version)
             ledger.readAgain(OutgoingDocument(sequence: 0, id: id, version: version), peerVersion: version)
