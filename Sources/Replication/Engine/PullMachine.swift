@@ -260,7 +260,7 @@ struct PullMachine {
             switch result {
             case .row(let row):
                 let need = row.isAccessRemoved ? nil : next.next()
-                if need == .haveEarlier, !echoes.holds(row.id, row.revision) { wereHere.append((row.id, row.revision)) }
+                if need == .haveEarlier { wereHere.append((row.id, row.revision)) }
                 answers.append(answer(row, need))
             case .bad(let why, let sequence, let id, let isGone):
                 if isGone { gone += [id].compactMap(\.self) } else { fail(id, at: sequence, why, &refused, &actions) }
