@@ -58,7 +58,7 @@ import Testing
         var pull = batch(checked(1, "a", blobs: [blob()]), checked(2, "b"), checked(3, "a", "2-b"))
         #expect(pull.last.map(\.words) == ["fetch a@1-a", "store b@1-a"])
         let fetch = pull.fetch
-        #expect(pull.on(.stored(pull.batch, [.stored(.alreadyPresent)])) == ["settle 2 here", "tell push b@1-a"])
+        #expect(pull.on(.stored(pull.batch, [.stored(.alreadyPresent)])) == ["settle 2 here", "tell push b@1-a", "tell push of known b@1-a"])
         #expect(!pull.machine.isDrained && pull.through == nil)
         #expect(pull.on(.blobsFetched(fetch, nil)) == ["store a@1-a a@2-b"])
         pull.on(.stored(pull.batch, [.stored(.alreadyPresent), .stored(.alreadyPresent)]))
