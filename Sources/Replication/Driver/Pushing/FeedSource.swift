@@ -222,10 +222,16 @@ struct FeedSource: Sendable {
     /// How a branch other than ours ended here; nil if the revision is on ours, or its branch continues.
     private func end(_ tree: RevisionTree, of revision: Version, beside ours: Version) -> BranchEnd? {
         if revision == ours || tree.isAncestor(revision, of: ours) { return nil }
-        // Ended by a decision for another branch: the peer's revision arrives again, and is decided then.
-        for leaf in tree.leaves where leaf.isDeleted && leaf.revision != ours && !tree.isEnd(leaf.revision) {
-            let ancestors = tree.ancestors(of: leaf.revision)
-            if let at = ancestors.firstIndex(of: revision) { return BranchEnd(version: leaf.revision, history: Array(ancestors[...at])) }
+        for leaf in tree.leaves where leaf.isDeleted && leaf.revision != ours {
+            var end = leaf.revision
+            if tree.isEnd(end) {
+                // Ended by a decision for another branch: the peer's revision arrives again, and is decided then. But if what was given up is a deletion,
+                // nothing is to be decided: the peer has to learn of that one.
+                guard tree.endsTombstone(end), let tombstone = tree.parent(of: end) else { continue }
+                end = tombstone
+            }
+            let ancestors = tree.ancestors(of: end)
+            if let at = ancestors.firstIndex(of: revision) { return BranchEnd(version: end, history: Array(ancestors[...at])) }
         }
         return nil
     }
