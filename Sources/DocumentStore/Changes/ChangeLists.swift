@@ -284,12 +284,12 @@ extension ReadTransaction {
             return .conflict(current: current)
         }
         if let version = proposal.revision.version {
+            if let vector = proposal.vector, tree.place(of: vector, current: row.revision) == .below(row.revision) { return .accept }
             if let vector = tree.vector(of: row.revision) {
                 // A sender that does not know of the deletion does not know either that its revision is older: it would keep that.
                 if vector.knows(version) { return row.isDeleted && proposal.parent == nil ? .conflict(current: current) : .have }
                 if version.isLater(than: vector.current) { return .accept }
             }
-            if let vector = proposal.vector, tree.place(of: vector, current: row.revision) == .below(row.revision) { return .accept }
         }
         return .conflict(current: current)
     }

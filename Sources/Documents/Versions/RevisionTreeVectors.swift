@@ -71,10 +71,15 @@ extension RevisionTree {
         // One revision has two names, of which this is the earlier one.
         if let place = history.place?.revision, vectors[place]?.knows(version) == true { return .here(place) }
         let ends = [current] + leaves.map(\.revision).filter { $0 != current }
-        if ends.contains(where: { vectors[$0]?.knows(version) == true }) { return .superseded }
+        if ends.contains(where: { isSuperseded(history, by: $0) }) { return .superseded }
         let mentioned = mentioned(in: history)
         return .below(
             ends.first { isKnown($0, to: history, mentioned) } ?? entries.lazy.map(\.revision).first { isKnown($0, to: history, mentioned) })
+    }
+
+    private func isSuperseded(_ history: VectorHistory, by leaf: RevisionID) -> Bool {
+        guard let vector = vectors[leaf], vector.knows(history.vector.current) else { return false }
+        return !history.knows(vector.current) || vector.isLater(thanCrossed: history.vector)
     }
 
     /// Of these revisions, those that are covered by this vector.

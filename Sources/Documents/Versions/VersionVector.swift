@@ -52,9 +52,16 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
         case (true, false): return .older
         case (false, true): return .newer
         case (false, false): return .conflicting
-        // Each was merged into the other: both stand for the same.
-        case (true, true): return current < other.current ? .older : .newer
+        case (true, true): return isLater(thanCrossed: other) ? .newer : .older
         }
+    }
+
+    /// Of two vectors of which each knows the other's current version, the one that counts: machines decided the same conflict differently, each keeping
+    /// one side's version and merging the other's into it. It is the one that knows more, or else the one with the greater current version, so that
+    /// everybody comes to the same one.
+    public func isLater(thanCrossed other: VersionVector) -> Bool {
+        let (isAbove, isBelow) = (knows(all: other), other.knows(all: self))
+        return isAbove == isBelow ? current > other.current : isAbove
     }
 
     /// The latest time of all its versions, ignoring those that stand for tree revisions; nil if there is no other.

@@ -36,6 +36,9 @@ struct PullMachine {
     var isDeciding = false
     /// What we pushed on this connection: the peer announces it to us as well, and it is not fetched.
     private var echoes: EchoMemory
+    /// What the peer offered although it is here. If it offers it again after it was offered what is current, it is requested: it may tell more than its
+    /// name does.
+    private var offered: SeenRevisions
     /// The reconnect is requested once for all documents that need it.
     private var willReconnect = false
     /// Set while there is no space here for incoming documents.
@@ -46,6 +49,7 @@ struct PullMachine {
         lists = WaitingLists(settings.limits)
         insertion = InsertionMachine(settings)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
+        offered = SeenRevisions(limit: settings.limits.echoMemory)
     }
 
     /// We subscribed to the peer's changes after this sequence.
@@ -259,8 +263,10 @@ struct PullMachine {
         for result in rows {
             switch result {
             case .row(let row):
-                let need = row.isAccessRemoved ? nil : next.next()
-                if need == .haveEarlier { wereHere.append((row.id, row.revision)) }
+                var need = row.isAccessRemoved ? nil : next.next()
+                if need == .haveEarlier {
+                    if offered.insert(row.id, row.revision) { wereHere.append((row.id, row.revision)) } else { need = .need(ancestors: []) }
+                }
                 answers.append(answer(row, need))
             case .bad(let why, let sequence, let id, let isGone):
                 if isGone { gone += [id].compactMap(\.self) } else { fail(id, at: sequence, why, &refused, &actions) }

@@ -20,6 +20,8 @@ struct PushMachine {
     var overtaken: OvertakenDocuments
     var crossed: CrossedRevisions
     var fetchedDeletions: FetchedDeletions
+    /// What the peer has that is here, and not current.
+    var lookedAgain: SeenRevisions
     /// For a peer that pulls: documents that were announced to it and that it has not taken.
     var declinedDocuments: DeclinedDocuments
     /// The page about which the filter is being asked.
@@ -54,6 +56,7 @@ struct PushMachine {
         overtaken = OvertakenDocuments(limit: settings.limits.echoMemory)
         crossed = CrossedRevisions(limit: settings.limits.echoMemory)
         fetchedDeletions = FetchedDeletions(limit: settings.limits.echoMemory)
+        lookedAgain = SeenRevisions(limit: settings.limits.echoMemory)
         refused = RefusedRetries(settings.limits)
         ownBlobs = OwnBlobWaits(limit: settings.limits.refusedDocuments)
         retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)

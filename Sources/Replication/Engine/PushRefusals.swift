@@ -133,6 +133,7 @@ extension PushMachine {
     /// The peer's current revisions of these documents are here, and others may be current: it may have gone back to a branch that ended here, and has to
     /// be offered what is current.
     mutating func lookAgain(_ revisions: [(DocumentID, Version)]) {
+        let revisions = revisions.filter { lookedAgain.insert($0.0, $0.1) }
         guard settings.style == .propose else { return isOver ? () : ledger.callBack(revisions.map(\.0)) }
         for (id, version) in revisions where ledger.phase(of: id) == nil {
             acknowledged.supersede(id, by: version)
