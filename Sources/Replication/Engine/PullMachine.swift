@@ -36,8 +36,7 @@ struct PullMachine {
     var isDeciding = false
     /// What we pushed on this connection: the peer announces it to us as well, and it is not fetched.
     private var echoes: EchoMemory
-    /// What the peer offered although it is here. If it offers it again after it was offered what is current, it is requested: it may tell more than its
-    /// name does.
+    /// What the peer offered although it is here. Offered once more, it is requested: it may tell more than its name does.
     private var offered: SeenRevisions
     /// The reconnect is requested once for all documents that need it.
     private var willReconnect = false
@@ -258,16 +257,14 @@ struct PullMachine {
         var next = needs.makeIterator()
         var answers: [ChangeAnswer] = []
         answers.reserveCapacity(rows.count)
-        var (refused, gone): ([NotTaken], [DocumentID]) = ([], [])
-        var wereHere: [(DocumentID, Version)] = []
+        var (refused, gone, wereHere): ([NotTaken], [DocumentID], [(DocumentID, Version)]) = ([], [], [])
         for result in rows {
             switch result {
             case .row(let row):
-                var need = row.isAccessRemoved ? nil : next.next()
-                if need == .haveEarlier {
-                    if offered.insert(row.id, row.revision) { wereHere.append((row.id, row.revision)) } else { need = .need(ancestors: []) }
-                }
-                answers.append(answer(row, need))
+                let need = row.isAccessRemoved ? nil : next.next()
+                let isFirst = need == .haveEarlier && offered.insert(row.id, row.revision)
+                if isFirst { wereHere.append((row.id, row.revision)) }
+                answers.append(answer(row, need == .haveEarlier && !isFirst ? .need(ancestors: []) : need))
             case .bad(let why, let sequence, let id, let isGone):
                 if isGone { gone += [id].compactMap(\.self) } else { fail(id, at: sequence, why, &refused, &actions) }
                 complete(sequence)
