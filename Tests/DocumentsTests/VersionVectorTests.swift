@@ -91,6 +91,32 @@ import TestRandomness
         #expect(right.edited(try version(40, 3)).relation(to: stronger) == .conflicting)
     }
 
+    @Test("of two that each absorbed the other, the one that knows more is newer, and otherwise the one with the later current version")
+    func crossed() throws {
+        let first = VersionVector(try version(10, 1))
+        let left = first.edited(try version(20, 2)), right = first.edited(try version(15, 3))
+        func absorbing(_ one: VersionVector, _ other: VersionVector) -> VersionVector {
+            var vector = one
+            vector.absorb(other)
+            return vector
+        }
+        let (leftWon, rightWon) = (absorbing(left, right), absorbing(right, left))
+        #expect(leftWon.relation(to: rightWon) == .newer && rightWon.relation(to: leftWon) == .older)
+        // It was decided for the right side after another edit of the left one.
+        let later = absorbing(right, left.edited(try version(40, 2)))
+        #expect(later.relation(to: leftWon) == .newer && leftWon.relation(to: later) == .older)
+        // A tree takes it for newer than what it has, or for something that it has superseded.
+        func place(_ vector: VersionVector, over current: VersionVector) throws -> RevisionTree.VectorPlace {
+            let revision = RevisionID(current.current)
+            var tree = RevisionTree()
+            try tree.insert(revision, history: [], isDeleted: false)
+            tree.setVector(current, of: revision)
+            return tree.place(of: try VectorHistory(vector.current.description, history: vector.history), current: revision)
+        }
+        #expect(try place(later, over: leftWon) == .below(RevisionID(leftWon.current)))
+        #expect(try place(leftWon, over: later) == .superseded)
+    }
+
     @Test("a peer that allows each author once gets the latest version of each, wherever it is listed")
     func authorsOnce() throws {
         let (ann, bob) = (Self.ann, Self.bob)

@@ -68,6 +68,25 @@ import Testing
         guard case .same(rev("2-bb")) = compared else { Issue.record("\(compared)"); return }
     }
 
+    @Test("a peer that has what a deletion ended, which was given up here for another deletion, is told of that one")
+    func anOfferKnowsTheDeletionThatWasGivenUp() async throws {
+        let database = try TestDatabase()
+        var source = FeedSource(collection: try database.collection(), skipsConflicts: true)
+        source.remote = try await database.database.write { try $0.remoteID(for: "peer") }
+        try await database.insert("x", "1-bb", [])
+        try await database.insert("x", "2-bb", ["1-bb"], deleted: true)
+        var theirs = IncomingRevision(id: doc("x"), revision: rev("2-aa"), history: RevisionHistory([rev("1-aa")]), isDeleted: true, body: [], remote: source.remote)
+        theirs.peerHad = .none
+        _ = try await database.database.write { [source, theirs] in try $0.insert(theirs, into: source.collection, conflicts: .store) }
+        #expect(try await database.get("x")?.revision == rev("2-aa"))
+        source.remote = try await acknowledge(database, rev("1-bb"))
+        let page = try await database.database.read { [source] in
+            try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: false, historyLimit: 20)
+        }
+        let document = try #require(page.documents.first)
+        #expect(document.version == rev("2-aa") && document.peerBranchEnd?.version == rev("2-bb") && document.peerBranchEnd?.history == [rev("1-bb")])
+    }
+
     /// An edit made here has only an id; later a peer names the version of the revision that it is based on.
     @Test func theHistoryOfAnIDHoldsNoVersions() async throws {
         let database = try TestDatabase()
