@@ -107,13 +107,13 @@ import TestRandomness
         #expect(later.relation(to: leftWon) == .newer && leftWon.relation(to: later) == .older)
         // A tree takes it for newer than what it has, or for something that it has superseded.
         func place(_ vector: VersionVector, over current: VersionVector) throws -> RevisionTree.VectorPlace {
-            let revision = RevisionID(current.current)
+            let revision = try RevisionID("2-aa")
             var tree = RevisionTree()
-            try tree.insert(revision, history: [], isDeleted: false)
+            _ = try tree.insert(revision)
             tree.setVector(current, of: revision)
-            return tree.place(of: try VectorHistory(vector.current.description, history: vector.history), current: revision)
+            return tree.place(of: VectorHistory(vector), current: revision)
         }
-        #expect(try place(later, over: leftWon) == .below(RevisionID(leftWon.current)))
+        #expect(try place(later, over: leftWon) == .below(try RevisionID("2-aa")))
         #expect(try place(leftWon, over: later) == .superseded)
     }
 
