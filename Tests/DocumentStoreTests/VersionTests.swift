@@ -325,8 +325,7 @@ import Testing
         }
         func isNeeded(_ version: String) async throws -> Bool {
             let offer = RevisionOffer(id: doc("a"), revision: try RevisionID(named: version), isDeletion: true)
-            let need = try await store.database.read { try $0.missing(c, [offer], from: remote, naming: .vectors) }.first
-            return need != .have && need != .haveEarlier
+            return try await ![.have, .haveEarlier].contains(store.database.read { try $0.missing(c, [offer], from: remote, naming: .vectors) }.first)
         }
         _ = try await take("7@\(Self.ann)", "2-bb", ["1-00"])
         // The remote has one revision of each document, as far as is known: this side follows it.

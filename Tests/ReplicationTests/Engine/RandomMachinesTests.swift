@@ -294,8 +294,7 @@ import Testing
                 }
                 due.append(.pull(.insertion(.stored(batch, outcomes))))
             case .applyRemovals(let removals): due.append(.push(.removalsArrived(removals)))
-            case .decide(let ids):
-                due.append(.pull(.decided(ids.map { ConflictDecider.Outcome(id: $0, failure: nil, isDecided: true) })))
+            case .decide(let ids): due.append(.pull(.decided(ids.map { ConflictDecider.Outcome(id: $0, failure: nil, isDecided: true) })))
             case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))
             case .readConflicts: due.append(.pull(.conflictsRead(ConflictDecider.Page(ids: []))))
             case .notifyPush(let revisions, let listed, let peerHad): due.append(.push(.pulled(revisions, listed: listed, peerHad: peerHad)))
