@@ -20,8 +20,7 @@ struct PushMachine {
     var overtaken: OvertakenDocuments
     var crossed: CrossedRevisions
     var fetchedDeletions: FetchedDeletions
-    /// What the peer has that is here, and not current.
-    var lookedAgain: SeenRevisions
+    var returned: ReturnedDocuments
     /// For a peer that pulls: documents that were announced to it and that it has not taken.
     var declinedDocuments: DeclinedDocuments
     /// The page about which the filter is being asked.
@@ -56,7 +55,7 @@ struct PushMachine {
         overtaken = OvertakenDocuments(limit: settings.limits.echoMemory)
         crossed = CrossedRevisions(limit: settings.limits.echoMemory)
         fetchedDeletions = FetchedDeletions(limit: settings.limits.echoMemory)
-        lookedAgain = SeenRevisions(limit: settings.limits.echoMemory)
+        returned = ReturnedDocuments(limit: settings.limits.echoMemory)
         refused = RefusedRetries(settings.limits)
         ownBlobs = OwnBlobWaits(limit: settings.limits.refusedDocuments)
         retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)
@@ -182,7 +181,7 @@ struct PushMachine {
         if ledger.hasDue {
             let due = ledger.takeDue(limit: settings.limits.rowsReadAgain)
             feed.reading = .again(due.map(\.id))
-            actions.append(.readAgain(due.map { ($0.id, acknowledged.version(of: $0.id) ?? $0.peerVersion) }))
+            actions.append(.readAgain(due.map { ($0.id, acknowledged.version(of: $0.id) ?? $0.peerVersion ?? returned.version(of: $0.id)) }))
         } else if !review.isOver {
             // Documents that an earlier version of the filter is just keeping back must be on the list before it is read.
             guard ledger.excluding == 0, case .page(let after) = review.begin() else { return }
@@ -352,6 +351,7 @@ struct PushMachine {
         let stale = settings.limits.hasPlanted(.staleMark) ? document.history.first : nil
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { pullerHas(document) }
         crossed.acknowledge(document.id, document.version)
+        returned.forget(document.id)
         if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
         if document.isEndOfBranch {
             ledger.readAgainForRest(document.id, peerVersion: document.version)

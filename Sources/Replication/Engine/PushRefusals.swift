@@ -110,6 +110,7 @@ extension PushMachine {
                 continue
             }
             // The store has recorded a stored one as the peer's. Of the others it knows nothing, and what the peer acknowledged is the best that is known.
+            returned.forget(id)
             if !listed.contains(id) { noteStored(id, version, after: index < peerHad.count ? peerHad[index] : .unknown) }
             if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
         }
@@ -133,7 +134,7 @@ extension PushMachine {
     /// The peer's current revisions of these documents are here, and others may be current: it may have gone back to a branch that ended here, and has to
     /// be offered what is current.
     mutating func lookAgain(_ revisions: [(DocumentID, Version)]) {
-        let revisions = revisions.filter { lookedAgain.insert($0.0, $0.1) }
+        let revisions = revisions.filter { returned.insert($0.0, $0.1) }
         guard settings.style == .propose else { return isOver ? () : ledger.callBack(revisions.map(\.0)) }
         for (id, version) in revisions where ledger.phase(of: id) == nil {
             acknowledged.supersede(id, by: version)
@@ -201,7 +202,7 @@ extension PushMachine {
             var document = OutgoingDocument(sequence: row.sequence, id: row.id, version: row.version)
             switch ledger.phase(of: row.id) {
             case nil:
-                guard let version = acknowledged.version(of: row.id), version != row.version else { continue }
+                guard let version = acknowledged.version(of: row.id) ?? returned.version(of: row.id), version != row.version else { continue }
                 ledger.read(row.sequence)
                 ledger.readAgain(document, peerVersion: version)
             // These are read again anyway.
