@@ -15,7 +15,8 @@ extension Simulation {
 
         /// Whether it has the revision, or one so much newer that the older may be forgotten, or another tombstone in place of a tombstone.
         func has(_ id: DocumentID, _ revision: RevisionID, isDeleted: Bool = false) throws -> Bool {
-            guard let row = rows[id] else { return false }
+            // Nobody needs the deletion of a document that is not there, or whose tombstone has been dropped.
+            guard let row = rows[id] else { return isDeleted }
             if isDeleted, row.isDeleted { return true }
             return row.revision == revision || row.revision.generation > revision.generation
                 ? true : try row.revisionTree().contains(revision)

@@ -287,7 +287,7 @@ extension ReadTransaction {
             if let vector = proposal.vector, tree.place(of: vector, current: row.revision) == .below(row.revision) { return .accept }
             if let vector = tree.vector(of: row.revision) {
                 // A sender that does not know of the deletion does not know either that its revision is older: it would keep that.
-                if vector.knows(version) { return row.isDeleted && proposal.parent == nil ? .conflict(current: current) : .have }
+                if vector.knows(version) { return row.isDeleted && proposal.parent == nil ? .conflict(current: current) : .haveNewer }
                 if version.isLater(than: vector.current) { return .accept }
             }
         }

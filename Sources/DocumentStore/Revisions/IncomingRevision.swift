@@ -134,6 +134,8 @@ public enum RevisionNeed: Sendable, Equatable {
 public enum ProposalVerdict: Sendable, Equatable {
     case accept
     case have
+    /// The current revision here includes it, and more.
+    case haveNewer
     case conflict(current: RevisionID)
 }
 

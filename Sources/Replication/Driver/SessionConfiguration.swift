@@ -102,6 +102,8 @@ public struct ActiveConfiguration: Sendable {
     /// If set, the peer's documents after these sequences, one for each collection, are counted as rejected if they are not here, and nothing is
     /// accepted.
     var asksOnlySince: [RemoteSequence?]?
+    /// The peer refused revisions of ours because of what it has: that is requested, even if its name is known here.
+    var insists = false
     /// The peer's changes after these sequences (nil: all of them) are pulled, regardless of the checkpoint.
     var startsSince: [CollectionName: RemoteSequence?] = [:]
     /// What was kept back in earlier runs is looked at again.

@@ -28,6 +28,8 @@ struct PullSettings: Sendable {
     var skipsDeletions = false
     /// Nothing is accepted; documents that are not here are counted as rejected.
     var asksOnly = false
+    /// The peer refused revisions of ours because of what it has: that is requested, even if its name is known here.
+    var insists = false
     /// An unsolicited revision is refused. CouchDB-like peers send all leaves of a document under one sequence.
     var refusesUnsolicited = false
     /// Largest body, in bytes: a larger one is held here, or refused if it is pushed to us.

@@ -39,7 +39,7 @@ struct PullMachine {
     /// What the peer offered although it is here. Offered once more, it is requested: it may tell more than its name does.
     private var offered: SeenRevisions
     /// The reconnect is requested once for all documents that need it.
-    private var willReconnect = false
+    var willReconnect = false
     /// Set while there is no space here for incoming documents.
     var spaceWait: SpaceWait?
 
@@ -262,7 +262,7 @@ struct PullMachine {
             switch result {
             case .row(let row):
                 let need = row.isAccessRemoved ? nil : next.next()
-                let isFirst = need == .haveEarlier && offered.insert(row.id, row.revision)
+                let isFirst = need == .haveEarlier && !settings.insists && offered.insert(row.id, row.revision)
                 if isFirst { wereHere.append((row.id, row.revision)) }
                 answers.append(answer(row, need == .haveEarlier && !isFirst ? .need(ancestors: []) : need))
             case .bad(let why, let sequence, let id, let isGone):
@@ -309,7 +309,7 @@ struct PullMachine {
         var refusesPush = false
         if case .passive(let refuses) = settings.role { refusesPush = refuses }
         var next = verdicts.makeIterator()
-        var met: [(DocumentID, Version)] = []
+        var (met, wereHere): ([(DocumentID, Version)], [(DocumentID, Version)]) = ([], [])
         let answers = rows.map { result -> ProposalAnswer in
             guard case .row(let row) = result, let verdict = next.next() else {
                 if case .bad(let why, _, _, _) = result { actions.append(.warn("a proposal was refused: \(why)")) }
@@ -320,13 +320,16 @@ struct PullMachine {
             case .conflict where insertion.decidesPushes && !refusesPush && row.parent?.endOfBranch != row.revision, .accept:
                 expected += 1
                 return .send
-            case .have: return .have
+            case .have, .haveNewer:
+                if verdict == .haveNewer { wereHere.append((row.id, row.revision)) }
+                return .have
             case .conflict(let current):
                 met.append((row.id, current))
                 return .conflict(current: current)
             }
         }
         actions.append(.answerProposals(list.handle, answers, namesCurrent: list.wantsCurrentVersions))
+        if !wereHere.isEmpty { actions.append(.notifyPushOfAlreadyHere(wereHere)) }
         if !met.isEmpty { actions.append(.notifyPushOfRefusal(met)) }
     }
 
@@ -380,13 +383,6 @@ struct PullMachine {
         report(id, error, &actions)
         if let row, isFinal { listNotTaken([NotTaken(id: row.id, revision: row.revision, sequence: sequence, error: error)], &actions) }
         if wasAsked, !isFinal { postpone(sequence, error, bytes: bytes, &actions) }
-    }
-
-    /// Something has to be offered again, which the peer does only on another connection.
-    mutating func requestReconnect(_ actions: inout [PullAction]) {
-        if settings.isPassive || willReconnect { return }
-        willReconnect = true
-        actions.append(.reconnectLater)
     }
 
     /// Held revisions go through the same steps as those that arrive, except for the check of their bodies.

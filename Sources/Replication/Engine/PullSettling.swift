@@ -135,6 +135,13 @@ extension PullMachine {
         if !listed.isEmpty { actions.append(.noteNotTaken(listed)) }
     }
 
+    /// Something has to be offered again, which the peer does only on another connection.
+    mutating func requestReconnect(_ actions: inout [PullAction]) {
+        if settings.isPassive || willReconnect { return }
+        willReconnect = true
+        actions.append(.reconnectLater)
+    }
+
     func report(_ id: DocumentID?, _ error: ReplicationError?, isDeleted: Bool = false, isHeldAgain: Bool = false, _ actions: inout [PullAction]) {
         guard let id else { return }
         var event = DocumentEvent(id: id, collection: settings.collection, direction: .pull, isDeleted: isDeleted, error: error)

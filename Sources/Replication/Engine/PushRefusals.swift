@@ -135,7 +135,12 @@ extension PushMachine {
     /// be offered what is current.
     mutating func lookAgain(_ revisions: [(DocumentID, Version)]) {
         let revisions = revisions.filter { returned.insert($0.0, $0.1) }
-        guard settings.style == .propose else { return isOver ? () : ledger.callBack(revisions.map(\.0)) }
+        guard settings.style == .propose else {
+            if isOver { return }
+            // It may have sent the current revision itself, and left it.
+            for (id, _) in revisions { echoes.answered(id) }
+            return ledger.callBack(revisions.map(\.0))
+        }
         for (id, version) in revisions where ledger.phase(of: id) == nil {
             acknowledged.supersede(id, by: version)
             ledger.readAgain(OutgoingDocument(sequence: 0, id: id, version: version), peerVersion: version)

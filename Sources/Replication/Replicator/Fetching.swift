@@ -42,7 +42,7 @@ extension Replicator {
         }
         let counters = ReplicationCounters()
         var active = ActiveConfiguration(replicator: only, resets: true, startsLegacy: speaksLegacy, savesCheckpoint: false)
-        (active.reviewsHeld, active.caution) = (false, caution)
+        (active.reviewsHeld, active.caution, active.insists) = (false, caution, missing.concernsPushes)
         active.heldBefore = missing.held.mapValues(Set.init)
         active.startsSince = missing.rereadings.mapValues(\.since)
         let (offered, owed) = (Offers(of: missing), Owed())

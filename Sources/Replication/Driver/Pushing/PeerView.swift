@@ -27,7 +27,7 @@ struct PeerView: Sendable {
             let told: Version? =
                 switch verdict {
                 case .accept: nil
-                case .have: proposal.revision
+                case .have, .haveNewer: proposal.revision
                 case .conflict(let current): current
                 }
             return told == nil || visible[proposal.id] != told ? .accept : verdict
