@@ -155,7 +155,7 @@ import Testing
         let vector = try #require(try await vector(store, "a"))
         #expect(try vector.current.description == "9@\(Self.bob)" && vector.knows(VectorVersion("5@\(Self.ann)")))
         // Who still has the loser does not bring it back.
-        #expect(try await verdict(store, "a", "5@\(Self.ann)") == .have)
+        #expect(try await verdict(store, "a", "5@\(Self.ann)") == .haveNewer)
     }
 
     @Test("a decision makes no version if no peer with versions has connected, but does so once one has, even if only to read")
@@ -288,7 +288,7 @@ import Testing
         #expect(try await verdict(store, "new", "5@\(Self.ann)") == .accept)
         _ = try await insert(store, "a", "5@\(Self.ann)", "3@\(Self.bob)")
         #expect(try await verdict(store, "a", "5@\(Self.ann)") == .have)
-        #expect(try await verdict(store, "a", "3@\(Self.bob)") == .have)
+        #expect(try await verdict(store, "a", "3@\(Self.bob)") == .haveNewer)
         #expect(try await verdict(store, "a", "9@\(Self.bob)", "5@\(Self.ann)") == .accept)
         #expect(try await verdict(store, "a", "6@\(Self.ann)") == .accept)
         #expect(try await verdict(store, "a", "9@\(Self.bob)") == .conflict(current: try RevisionID(named: "5@\(Self.ann)")))
