@@ -87,6 +87,19 @@ import Testing
         #expect(document.version == rev("2-aa") && document.peerBranchEnd?.version == rev("2-bb") && document.peerBranchEnd?.history == [rev("1-bb")])
     }
 
+    @Test("a peer that knows the current revision by the version that stands for its id has it, whatever end of a branch it was offered")
+    func aStandInIsTheSame() async throws {
+        let database = try TestDatabase()
+        let source = FeedSource(collection: try database.collection(), skipsConflicts: true, naming: .vectors)
+        try await database.insert("x", "3-cc", ["2-bb"])
+        let name = RevisionID(VectorVersion(standingFor: rev("3-cc")))
+        let compared = try await database.database.read { try source.compare($0, doc("x"), rev("4-aa"), with: name) }
+        guard case .older = compared else { Issue.record("\(compared)"); return }
+        try await database.insert("x", "4-aa", ["3-aa"], deleted: true)
+        let again = try await database.database.read { try source.compare($0, doc("x"), rev("4-aa"), with: name) }
+        guard case .same(name) = again else { Issue.record("\(again)"); return }
+    }
+
     /// An edit made here has only an id; later a peer names the version of the revision that it is based on.
     @Test func theHistoryOfAnIDHoldsNoVersions() async throws {
         let database = try TestDatabase()

@@ -190,7 +190,10 @@ struct FeedSource: Sendable {
     /// Like `compare`, with the names used by a peer with version vectors.
     private func compareVectors(_ tree: RevisionTree, _ version: Version, with current: Version, _ row: ChangeRow?, _ historyLimit: Int) -> Comparison {
         guard let ours = tree.revision(named: version) else { return .older }
-        if version != current, let newest = row?.revision, tree.name(of: newest, naming) == current { return .same(current) }
+        // The peer may know it by the version that stands for its id.
+        if version != current, let newest = row?.revision, tree.name(of: newest, naming) == current || tree.revision(named: current) == newest {
+            return .same(current)
+        }
         guard tree.isLeaf(ours) else { return .older }
         if let theirs = tree.revision(named: current) {
             // By the name it had before it got a version here.
