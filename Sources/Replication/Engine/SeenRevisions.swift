@@ -2,35 +2,36 @@ import Documents
 
 /// Revisions of the peer's that were here although it offered or sent them, once each: what follows from one must not bring it again and again.
 struct SeenRevisions {
-    private struct Seen: Hashable {
-        var id: DocumentID
-        var version: Version
-    }
-
     /// If there are more, all are forgotten.
     let limit: Int
-    private var seen: Set<Seen> = []
+    /// Hashes, which take little memory and are different in each process: nobody can make two revisions count as one.
+    private var seen: Set<Int> = []
 
     init(limit: Int) { self.limit = limit }
 
     /// Whether it was not seen before.
     mutating func insert(_ id: DocumentID, _ version: Version) -> Bool {
         if seen.count >= limit { seen.removeAll(keepingCapacity: true) }
-        return seen.insert(Seen(id: id, version: version)).inserted
+        var hasher = Hasher()
+        hasher.combine(id)
+        hasher.combine(version)
+        return seen.insert(hasher.finalize()).inserted
     }
 }
 
 /// Documents of which the peer has gone back to a revision that is here and not current. The store may note that the peer has another one.
 struct ReturnedDocuments {
     private var seen: SeenRevisions
+    /// Of those that the peer has not been brought to the current revision of; if there are very many, all are forgotten, and are left as they are.
     private var versions: [DocumentID: Version] = [:]
+    private let limit: Int
 
-    init(limit: Int) { seen = SeenRevisions(limit: limit) }
+    init(limit: Int) { (seen, self.limit) = (SeenRevisions(limit: limit), limit / 10) }
 
     /// Whether the peer has not gone back to it before on this connection.
     mutating func insert(_ id: DocumentID, _ version: Version) -> Bool {
         guard seen.insert(id, version) else { return false }
-        if versions.count >= seen.limit { versions.removeAll(keepingCapacity: true) }
+        if versions.count >= limit { versions.removeAll(keepingCapacity: true) }
         versions[id] = version
         return true
     }
