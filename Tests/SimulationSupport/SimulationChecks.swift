@@ -13,13 +13,17 @@ extension Simulation {
             for row in try transaction.changes(collection, since: 0, limit: 10_000, includeBodies: true) { rows[row.id] = row }
         }
 
-        /// Whether it has the revision, or one so much newer that the older may be forgotten, or another tombstone in place of a tombstone.
-        func has(_ id: DocumentID, _ revision: RevisionID, isDeleted: Bool = false) throws -> Bool {
+        /// Whether it has the revision of this row, or one so much newer that the older may be forgotten, or one whose versions cover it, or another
+        /// tombstone in place of a tombstone.
+        func has(_ other: ChangeRow) throws -> Bool {
             // Nobody needs the deletion of a document that is not there, or whose tombstone has been dropped.
-            guard let row = rows[id] else { return isDeleted }
-            if isDeleted, row.isDeleted { return true }
-            return row.revision == revision || row.revision.generation > revision.generation
-                ? true : try row.revisionTree().contains(revision)
+            guard let row = rows[other.id] else { return other.isDeleted }
+            if other.isDeleted, row.isDeleted { return true }
+            if row.revision == other.revision || row.revision.generation > other.revision.generation { return true }
+            let tree = try row.revisionTree()
+            if tree.contains(other.revision) { return true }
+            let version = try other.revisionTree().comparableVector(of: other.revision).current
+            return tree.vector(of: row.revision)?.knows(version) == true
         }
     }
 
@@ -40,7 +44,7 @@ extension Simulation {
         do {
             if configuration.type.pushes {
                 for (id, row) in mine.rows.sorted(by: { $0.key < $1.key }) where !isExcused(id) {
-                    if try !theirs.has(id, row.revision, isDeleted: row.isDeleted) {
+                    if try !theirs.has(row) {
                         return violate("\(name), but \(id) \(row.revision) has not been pushed")
                     }
                 }
@@ -49,7 +53,7 @@ extension Simulation {
             let hidden = hidden(theirs, on: passive)
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where !isExcused(id) && !hidden.contains(id) {
                 if row.isDeleted, mine.rows[id] == nil || record.everRenewed.contains(active.number) { continue }
-                if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {
+                if try !mine.has(row) {
                     return violate("\(name), but \(id) \(row.revision) has not been pulled")
                 }
             }
@@ -121,7 +125,7 @@ extension Simulation {
             for (id, row) in mine.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= checkpoint.local {
                 // A document that the pull holds back is not pushed until the pull has dealt with it.
                 if isFree(id) || kept.contains(id) || held.contains(id) || row.hasConflict || mayBeDropped(id) { continue }
-                if try !theirs.has(id, row.revision, isDeleted: row.isDeleted) {
+                if try !theirs.has(row) {
                     return violate("the checkpoint \(between) says that sequence \(row.sequence) has been pushed, but \(id) \(row.revision) is not there")
                 }
             }
@@ -130,7 +134,7 @@ extension Simulation {
                 if isFree(id) || held.contains(id) || mayBeDropped(id) || plan.hasChannels && id.text.hasPrefix("h") { continue }
                 // A machine that never heard of a document need not hear of its deletion, and may create one of the same name.
                 if row.isDeleted, mine.rows[id].map({ $0.sequence > checkpoint.local }) ?? true || record.everRenewed.contains(active.number) { continue }
-                if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {
+                if try !mine.has(row) {
                     // A listener whose filter fails on a document after it has been announced tells the peer to move on, and owes it by its own list. If
                     // that cannot be read, because the disk fails, this is checked another time.
                     let lists = try? passive.read { transaction, collection in
