@@ -11,6 +11,9 @@ public class ReadTransaction {
 
     init(_ session: Session) { self.session = session }
 
+    /// How many revisions of a branch are kept.
+    public final var historyDepth: Int { session.options.historyDepth }
+
     /// The collection's statements, if the transaction is still active.
     @inline(__always)
     final func tables(_ collection: Collection) throws(StoreError) -> CollectionTables {

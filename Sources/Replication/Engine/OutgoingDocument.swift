@@ -250,8 +250,9 @@ enum Comparison: Sendable, Equatable {
     case older
     /// Both are here as branches of a conflict that is decided here.
     case branches
-    /// Ours goes on although the peer's revision, a tombstone, is here as well: the pull does not bring it.
-    case goesOn(beside: Version)
+    /// Ours goes on although the peer's revision, a tombstone, is here as well: the pull does not bring it. `sinceDeletion`: its history back to where it
+    /// was created on another tombstone; nil if it was not, or if its versions tell.
+    case goesOn(beside: Version, sinceDeletion: [Version]? = nil)
     /// The peer's revision is an ancestor of a branch that was deleted here; the peer's branch has to end in the same way.
     case ended(BranchEnd)
     /// The peer's revision is not known here.

@@ -21,6 +21,7 @@ struct PushMachine {
     var crossed: CrossedRevisions
     var fetchedDeletions: FetchedDeletions
     var returned: ReturnedDocuments
+    var recreations: Recreations
     /// For a peer that pulls: documents that were announced to it and that it has not taken.
     var declinedDocuments: DeclinedDocuments
     /// The page about which the filter is being asked.
@@ -56,6 +57,7 @@ struct PushMachine {
         crossed = CrossedRevisions(limit: settings.limits.echoMemory)
         fetchedDeletions = FetchedDeletions(limit: settings.limits.echoMemory)
         returned = ReturnedDocuments(limit: settings.limits.echoMemory)
+        recreations = Recreations(limit: settings.limits.echoMemory / 10)
         refused = RefusedRetries(settings.limits)
         ownBlobs = OwnBlobWaits(limit: settings.limits.refusedDocuments)
         retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)
@@ -277,9 +279,10 @@ struct PushMachine {
         ledger.count { $0.total += 1 }
         // The end of the peer's branch goes first: offering the document says nothing about that branch, which would remain beside ours forever.
         if let end = document.peerBranchEnd ?? crossed.takeEnd(for: document) { return offerAgain(document.endOfBranch(end)) }
+        var document = document
+        if let history = recreations.history(of: document.id, document.version) { document.history = history }
         guard !held.isEmpty else { return offerAgain(document) }
         held.release(document.id)
-        var document = document
         document.low = held.low(document)
         offerAgain(document)
     }
@@ -352,6 +355,7 @@ struct PushMachine {
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { pullerHas(document) }
         crossed.acknowledge(document.id, document.version)
         returned.forget(document.id)
+        recreations.forget(document.id)
         if settings.pulls { actions.append(.notifyPull(document.id, document.version)) }
         if document.isEndOfBranch {
             ledger.readAgainForRest(document.id, peerVersion: document.version)

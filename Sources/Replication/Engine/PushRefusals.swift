@@ -168,11 +168,15 @@ extension PushMachine {
             (document.version, document.isEndOfBranch) = (version, false)
             peerHas(document, &actions)
         // The peer's deletion is known here, and the document is there nevertheless: nothing is lost if the peer takes ours for its successor.
-        case .goesOn(let tombstone) where document.peerVersion != tombstone:
+        case .goesOn(let tombstone, _) where document.peerVersion != tombstone:
             document.peerVersion = tombstone
             offerAgain(document)
-        // As such it was refused.
-        case .goesOn(let tombstone):
+        // As such it was refused: a peer that does not know the tombstone below it takes it for an edit of what was deleted. Without what was before, it
+        // was created on the peer's tombstone.
+        case .goesOn(let tombstone, let history?) where document.history != history:
+            recreations.note(id, document.version, since: history)
+            ledger.readAgainForRest(id, peerVersion: tombstone)
+        case .goesOn(let tombstone, _):
             ledger.move(id, to: .comparing(document))
             actions.append(.move(document, below: tombstone))
         // The newer revision here was already read, or will be.

@@ -54,6 +54,25 @@ import Testing
         #expect(push.machine.isIdle && push.isClean && push.machine.ledger.completedThrough == 1 && push.counts.failed == 0)
     }
 
+    /// A peer that does not know the tombstone below it takes it for an edit of what was deleted.
+    @Test func itIsSentAgainWithoutWhatWasBeforeTheDeletion() throws {
+        var push = try refused(pulls: false)
+        let answer = Comparison.goesOn(beside: rev("2-x"), sinceDeletion: [])
+        push.on(.compared([(doc("a"), answer)]))
+        push.on(.answered(try #require(push.list), [.wanted(known: [])]))
+        push.on(.messageMade(doc("a")))
+        #expect(push.on(.refused(doc("a"), http(409))) == ["compare a 3-a 2-x"])
+        #expect(push.on(.compared([(doc("a"), answer)])) == ["again a"])
+        var document = recreated()
+        document.peerVersion = rev("2-x")
+        push.on(.readAgain([doc("a")], [document]))
+        guard case .offer(let list, let documents)? = push.last.first else { Issue.record("\(push.last.map(\.words))"); return }
+        #expect(documents.first?.peerVersion == rev("2-x") && documents.first?.history == [])
+        push.on(.answered(list, [.wanted(known: [])]))
+        push.on(.acknowledged(doc("a"), .stored))
+        #expect(push.machine.isIdle && push.isClean && push.machine.ledger.completedThrough == 1 && push.counts.failed == 0)
+    }
+
     @Test func whatCannotBeMovedWaits() throws {
         var push = try refused(pulls: false)
         push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))]))

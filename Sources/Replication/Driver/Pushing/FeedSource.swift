@@ -183,7 +183,10 @@ struct FeedSource: Sendable {
         if tree.ancestors(of: current).contains(version) { return .older }
         if try transaction.pendingConflict(collection, id) != nil { return .branches }
         if areTombstones(tree, version, current) { return .same(current) }
-        if goesOn(tree, version, beside: current) { return .goesOn(beside: current) }
+        if goesOn(tree, version, beside: current) {
+            let above = ancestors.prefix { tree.isDeleted($0) == false }
+            return .goesOn(beside: current, sinceDeletion: above.count < ancestors.count ? Array(above) : nil)
+        }
         return end(tree, of: current, beside: version).map { .ended($0) } ?? .unknown
     }
 
@@ -288,7 +291,7 @@ struct FeedSource: Sendable {
             if let largestBody, body.count > largestBody { document.leaveOutBody() }
             if change.hasTree {
                 let tree = try change.revisionTree()
-                document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit)
+                document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit, depth: transaction.historyDepth)
                 document.hasOtherBranches = tree.hasSeveralLeaves
                 if document.hasOtherBranches, let peerVersion { document.peerBranchEnd = end(tree, of: peerVersion, beside: change.revision) }
                 if document.hasOtherBranches, change.isDeleted, reportsTombstones {
@@ -315,7 +318,9 @@ struct FeedSource: Sendable {
     }
 
     /// Ancestors, back to the revision that the peer holds.
-    private func history(_ tree: RevisionTree, of version: Version, downTo peerVersion: Version?, _ limit: Int) -> [Version] {
+    ///
+    /// - Parameter depth: how many revisions a pruned history has at least.
+    private func history(_ tree: RevisionTree, of version: Version, downTo peerVersion: Version?, _ limit: Int, depth: Int) -> [Version] {
         let history = tree.history(of: version, limit: limit, until: peerVersion.map { [$0] } ?? [])
         guard let peerVersion, !history.isEmpty, !history.contains(peerVersion) else { return history }
         // An ancestor of the same generation takes its place, so the peer holds another branch.
@@ -324,6 +329,9 @@ struct FeedSource: Sendable {
         else { return history }
         // The document changed so often that the revision which the peer acknowledged was pruned here. It is an ancestor nevertheless, and peers
         // accept the gap, as in any pruned history. Older revisions, kept for other peers, are of less use to this one.
-        return history.prefix { $0.generation > peerVersion.generation } + [peerVersion]
+        let above = history.prefix { $0.generation > peerVersion.generation }
+        // But not in a history that is too short to have been pruned: what lies between never came here.
+        let hasGap = above.last.map { $0.generation > peerVersion.generation + 1 } ?? false
+        return hasGap && above.count + 2 < depth ? Array(above) : above + [peerVersion]
     }
 }
