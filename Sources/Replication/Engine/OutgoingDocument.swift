@@ -255,6 +255,8 @@ enum Comparison: Sendable, Equatable {
     case goesOn(beside: Version, sinceDeletion: [Version]? = nil)
     /// The peer's revision is an ancestor of a branch that was deleted here; the peer's branch has to end in the same way.
     case ended(BranchEnd)
+    /// The end of a branch was offered, and the peer has left that branch for this revision, which is not here and which the current one covers.
+    case covered(Version)
     /// The peer's revision is not known here.
     case unknown
 }

@@ -179,6 +179,7 @@ extension PushMachine {
         case .goesOn(let tombstone, _):
             ledger.move(id, to: .comparing(document))
             actions.append(.move(document, below: tombstone))
+        case .covered(let theirs): ledger.readAgainForRest(id, peerVersion: theirs)
         // The newer revision here was already read, or will be.
         case .older: ledger.finish(id)
         // A decision creates a new revision, which is pushed in its turn.

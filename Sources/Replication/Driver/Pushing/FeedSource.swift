@@ -109,7 +109,10 @@ struct FeedSource: Sendable {
             }
             guard let change = found, !(skipsConflicts && change.hasConflict) else { continue }
             var peerVersion = change.sequence > trustsBehind ? change.remoteRevision : nil
-            if let known { peerVersion = try transaction.revision(named: known, collection, id) ?? (remote == nil ? known : peerVersion) }
+            if let known {
+                let isCovered = try remote == nil || covers(transaction, id, change.revision, known)
+                peerVersion = try transaction.revision(named: known, collection, id) ?? (isCovered ? known : peerVersion)
+            }
             if let document = try document(transaction, change, peerVersion: peerVersion, newest, historyLimit) {
                 documents.append(document)
                 bytes += document.heldBytes
@@ -198,6 +201,7 @@ struct FeedSource: Sendable {
             return .same(current)
         }
         guard tree.isLeaf(ours) else { return .older }
+        if let newest = row?.revision, newest != ours, covers(tree, newest, current) { return .covered(current) }
         if let theirs = tree.revision(named: current) {
             // By the name it had before it got a version here.
             if theirs == ours { return .same(current) }
@@ -216,6 +220,20 @@ struct FeedSource: Sendable {
         if tree.leaves.contains(where: { $0.revision != ours && tree.name(of: $0.revision, naming) == current }) { return .branches }
         if let theirs, areTombstones(tree, ours, theirs) { return .same(current) }
         return theirs.flatMap { end(tree, of: $0, beside: ours) }.map { .ended($0.named(tree, naming, historyLimit)) } ?? .unknown
+    }
+
+    /// Whether the peer's version is not here, and is covered by those of this revision.
+    private func covers(_ tree: RevisionTree, _ revision: Version, _ theirs: Version) -> Bool {
+        guard let version = theirs.version, tree.revision(named: theirs) == nil else { return false }
+        return tree.vector(of: revision)?.knows(version) == true
+    }
+
+    private func covers(_ transaction: ReadTransaction, _ id: DocumentID, _ revision: Version, _ theirs: Version) throws(StoreError) -> Bool {
+        guard theirs.version != nil else { return false }
+        do throws(StoreError) { return try transaction.tree(collection, id).map { covers($0, revision, theirs) } ?? false } catch {
+            guard case .documentDamaged = error else { throw error }
+            return false
+        }
     }
 
     /// Both are known deletions: it makes no difference which of them is current.
