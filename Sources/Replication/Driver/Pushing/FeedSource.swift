@@ -110,8 +110,13 @@ struct FeedSource: Sendable {
             guard let change = found, !(skipsConflicts && change.hasConflict) else { continue }
             var peerVersion = change.sequence > trustsBehind ? change.remoteRevision : nil
             if let known {
-                let isCovered = try remote == nil || covers(transaction, id, change.revision, known)
-                peerVersion = try transaction.revision(named: known, collection, id) ?? (isCovered ? known : peerVersion)
+                if let named = try transaction.revision(named: known, collection, id) {
+                    peerVersion = named
+                } else if remote == nil {
+                    peerVersion = known
+                } else if try covers(transaction, id, change.revision, known) {
+                    peerVersion = known
+                }
             }
             if let document = try document(transaction, change, peerVersion: peerVersion, newest, historyLimit) {
                 documents.append(document)
