@@ -285,6 +285,11 @@ struct ResolverFailureTests {
             // Whose push it holds up says so.
             let row = try await edge.status()["replicators"]?.asArray?.first
             #expect(row?["attention"]?.text.contains("1 conflict waits, and nothing of such a document is pushed") == true, "\(row?["attention"]?.text ?? "")")
+            // So does the list of what the hub does not have yet.
+            for path in ["pending", "pending/\(name)"] {
+                let listed = try await edge.admin.get("/api/replicators/hub/\(path)").text
+                #expect(listed.contains("\"\(name)\"") && listed.contains("its conflict waits for a decision: ") && listed.contains("judge.lua:"), "\(listed)")
+            }
             // The local document is as it was, other documents go both ways.
             #expect(try await edge.field("side", of: name)?.asString == "edge", "\(name)")
             try await edge.save("other-\(name)", "{}")

@@ -41,6 +41,7 @@ struct ReplicatorRoutes: Sendable {
                         try await rows.write(
                             page.map { Self.report($0, replicator.waiting.find($0.collection, $0.id, .push)) })
                     }
+                    try await replicator.forEachUndecided { page in try await rows.write(page.map { Self.report($0.collection, $0.conflict) }) }
                     let pulled = replicator.waiting.all.filter { $0.direction == .pull }
                     if !pulled.isEmpty { try await rows.write(pulled.map { Self.report($0, since: nil) }) }
                 }
@@ -51,8 +52,10 @@ struct ReplicatorRoutes: Sendable {
                 let collection = try request.value(.collection).map { try CollectionName(parsing: $0) } ?? .default
                 let waiting = replicator.waiting.find(collection, id, .push) ?? replicator.waiting.find(collection, id, .pull)
                 let pushed = try await replicator.pendingDocument(id, in: collection)
-                let isPending = pushed != nil || waiting?.direction == .pull
-                let reason = Self.rejection(pushed) ?? waiting.map { "\($0.error)" }
+                var undecided: PendingConflict?
+                try await replicator.forEachUndecided(only: (collection, id)) { undecided = $0.first?.conflict }
+                let isPending = pushed != nil || waiting?.direction == .pull || undecided != nil
+                let reason = undecided.map(Self.reason) ?? Self.rejection(pushed) ?? waiting.map { "\($0.error)" }
                 return Answer.json(
                     JSONOutput.object([
                         "collection": .string(collection.description), "id": .string(id.text), "pending": .bool(isPending),
@@ -139,12 +142,24 @@ struct ReplicatorRoutes: Sendable {
         ])
     }
 
-    /// A document that waits to be pushed, or could not be pulled, with the reason if it was tried.
+    /// A document of which nothing is pushed before its conflict is decided.
+    private static func report(_ collection: CollectionName, _ conflict: PendingConflict) -> JSONValue {
+        JSONOutput.object([
+            "collection": .string(collection.description), "id": .string(conflict.id.text), "direction": .string("push"),
+            "since": .string(Timestamp.format(conflict.since)), "tries": JSONOutput.number(conflict.tries), "reason": .string(reason(conflict)),
+        ])
+    }
+
+    private static func reason(_ conflict: PendingConflict) -> String {
+        "its conflict waits for a decision\(conflict.error.isEmpty ? "" : ": \(conflict.error)")"
+    }
+
     /// Why a document that counts as pending will not be sent as it is; nil if the push filter does not reject it.
     private static func rejection(_ document: Replicator.PendingDocument?) -> String? {
         document?.rejectedBy.map { "push filter\($0.isEmpty ? "" : " \($0)") would reject it now: it is asked with the next connection, and counts as pending until then" }
     }
 
+    /// A document that waits to be pushed, or could not be pulled, with the reason if it was tried.
     private static func report(_ document: Replicator.PendingDocument, _ waiting: WaitingDocument?) -> JSONValue {
         let reason = rejection(document)
         if reason == nil, let waiting { return report(waiting, since: document.since) }

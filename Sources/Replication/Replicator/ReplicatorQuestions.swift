@@ -149,6 +149,40 @@ extension Replicator {
         return open.first.map { PendingDocument(collection: name, id: id, since: nil, rejectedBy: $0.rejectedBy) }
     }
 
+    /// Passes to `body`, page by page, the documents of which nothing is pushed because their conflict waits for its decision, and whose revision here the
+    /// remote is not known to have. They do not count as pending: the decision makes a revision that does.
+    ///
+    /// - Parameter id: only this document, in this collection.
+    package nonisolated func forEachUndecided(
+        only id: (CollectionName, DocumentID)? = nil, _ body: ([(collection: CollectionName, conflict: PendingConflict)]) async throws -> Void
+    ) async throws {
+        guard configuration.type.pushes else { return }
+        let key = configuration.remoteKey
+        for wanted in configuration.collections where id == nil || id?.0 == wanted.collection {
+            guard let collection = configuration.database.collection(wanted.collection) else { continue }
+            var after: DocumentID?
+            while true {
+                let (start, only) = (after, id?.1)
+                let (last, open) = try await configuration.database.read { transaction -> (DocumentID?, [PendingConflict]) in
+                    let page =
+                        if let only { try transaction.pendingConflict(collection, only).map { [$0] } ?? [] } else {
+                            try transaction.pendingConflicts(collection, after: start, limit: 200)
+                        }
+                    let remote = try transaction.existingRemote(for: key)
+                    var open: [PendingConflict] = []
+                    for conflict in page where wanted.documentIDs?.contains(conflict.id) ?? true {
+                        let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [conflict.id], remote: remote).first
+                        if let row, row.remoteRevision != row.revision { open.append(conflict) }
+                    }
+                    return (only == nil ? page.last?.id : nil, open)
+                }
+                if !open.isEmpty { try await body(open.map { (wanted.collection, $0) }) }
+                guard let last else { break }
+                after = last
+            }
+        }
+    }
+
     private struct JudgedRow: Sendable {
         var row: ChangeRow
         var rejectedBy: String?

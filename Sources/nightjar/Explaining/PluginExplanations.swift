@@ -12,7 +12,7 @@ extension Explanation {
             "Keep less in state and build shorter strings; plugin_limits raises the limit of one plugin."),
         Explanation(
             "plugin_result", "A hook returned what its contract does not allow, often nothing at all.",
-            "plugins/README.md says what each hook returns: a filter has to return true or false on every path."),
+            "plugins/README.md says what each hook returns: a filter has to return something on every path, true or false; any other value but nil lets the document pass."),
         Explanation(
             "plugin_load", "A plugin's file does not compile, reads an undefined variable, or does not return a table of hooks.",
             "nightjar plugin check has file and line."),

@@ -189,7 +189,7 @@ enum StatusText {
                 notes += back["comparing"]?.asBool == true ? "this is under way\n" : "that is done\n"
             }
         }
-        let legend = "PROGRESS to FAILURES: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. FAILURES: attempts to push or pull a document that failed, each time. "
+        let legend = "PROGRESS to FAILURES: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. FAILURES: attempts to push or pull a document that failed, each time, but for those in HELD. "
             + "Now: PENDING to be pushed (also what the push filter would reject, until it is asked with the next connection), HELD because a filter failed, it is too large, or a blob cannot be taken or given, REFUSED by the peer.\n"
         return section(table, "no replicators") + (table.isEmpty ? "" : legend) + notes
     }
