@@ -173,7 +173,7 @@ extension PushMachine {
             offerAgain(document)
         // As such it was refused: a peer that does not know the tombstone below it takes it for an edit of what was deleted. Without what was before, it
         // was created on the peer's tombstone.
-        case .goesOn(let tombstone, let history?) where document.history != history:
+        case .goesOn(let tombstone, let history?) where recreations.history(of: id, document.version) == nil:
             recreations.note(id, document.version, since: history)
             ledger.readAgainForRest(id, peerVersion: tombstone)
         case .goesOn(let tombstone, _):
