@@ -28,12 +28,14 @@ struct ListenerSteeringTests {
         let listener = try await agent.listener("one")
         #expect(listener["activity"]?.asString == "stopped" && listener["urls"]?.asArray?.isEmpty == true)
         #expect(try await agent.metrics().contains("nightjar_listener_up{listener=\"one\"} 0\n"))
-        // Who stopped it knows of it.
-        #expect(try await agent.admin.get("/health").status == 200)
+        // Who stopped it knows of it; who comes after may not.
+        let health = try await agent.admin.get("/health")
+        #expect(health.status == 200 && health.text.contains("listener_stopped") && health.text.contains("nightjar listener one start"), "\(health)")
         #expect(try await HTTPProbe.tcp(port: agent.port("two")).get("/main").status == 200)
 
         let started = try await agent.command("listener", "one", "start")
         #expect(started.status == 0 && started.output == "one: listening\n", "\(started)")
+        #expect(try await agent.admin.get("/health").text.contains("listener_stopped") == false)
         try await edge.post("/api/replicators/hub/start")
         try await edge.connects("hub")
         #expect(try await agent.metrics().contains("nightjar_listener_up{listener=\"one\"} 1\n"))

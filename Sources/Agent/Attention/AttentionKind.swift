@@ -23,6 +23,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case clockUnset = "clock_unset"
     case databaseCopied = "database_copied"
     case listenerWaiting = "listener_waiting"
+    case listenerStopped = "listener_stopped"
     case connectionsRefused = "connections_refused"
     case connectionsEvicted = "connections_evicted"
     case answersUnread = "answers_unread"
@@ -67,7 +68,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // Anything that a peer or a stranger can cause alone belongs here: otherwise they could make the agent report itself unhealthy.
         case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing, .usersWithoutChannels,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .breakerOpenForPeer, .replicatorKeptStopped, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .breakerOpenForPeer, .listenerStopped, .replicatorKeptStopped, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
             .attention
         }
     }

@@ -343,6 +343,12 @@ extension Agent {
                     .listenerWaiting, subject, since: since, error.message,
                     remedy: "\(ListenerRemedy.text(error)); it retries by itself, or at once with nightjar listener \(listener.settings.name.value) start"))
         }
+        if case .stopped = listener.binding.condition {
+            list.append(
+                Attention(
+                    .listenerStopped, subject, "stopped by an operator, and no peer can connect to it, until it is started or the agent restarts",
+                    remedy: "nightjar listener \(listener.settings.name.value) start"))
+        }
         let held = listener.heldDocuments
         if let first = held.first {
             let isFailing = first.failure.kind != PolicyFailure.notAsked

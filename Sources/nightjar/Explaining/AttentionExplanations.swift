@@ -116,6 +116,9 @@ extension Explanation {
                 + "correct its name. A listener configured with the name of an interface follows its addresses: it listens on new ones within seconds, and the URLs "
                 + "in nightjar status are those that are bound. It retries by itself, or at once with: nightjar listener NAME start."),
         Explanation(
+            "listener_stopped", "An operator stopped a listener: no peer can connect to it until it is started, its configuration changes, or the agent restarts.",
+            "If nobody needs it stopped any more: nightjar listener NAME start. nightjar audit says who stopped it."),
+        Explanation(
             "connections_refused", "A listener has refused connections in the last ten minutes, because the limit that is named is reached. They were answered 503, "
                 + "and peers try again.",
             "max_connections_per_address counts all sockets of one address: behind a proxy, or a router with address translation, all peers have the same address, "
