@@ -5,7 +5,7 @@ import Testing
 @testable import HTTPServer
 
 /// Bodies that are decompressed while they are read.
-@Suite(.timeLimit(.minutes(1)))
+@Suite("Bodies that are unpacked", .timeLimit(.minutes(10)))
 struct UnpackingTests {
     /// Makes pieces out of nothing, and looks each time whether they are counted already.
     private final class Swelling: BodyUnpacker {

@@ -77,6 +77,7 @@ extension RevisionTree {
             ends.first { isKnown($0, to: history, mentioned) } ?? entries.lazy.map(\.revision).first { isKnown($0, to: history, mentioned) })
     }
 
+    /// Whether the leaf's vector covers a received one, and counts where each covers the other's current version.
     private func isSuperseded(_ history: VectorHistory, by leaf: RevisionID) -> Bool {
         guard let vector = vectors[leaf], vector.knows(history.vector.current) else { return false }
         return !history.knows(vector.current) || vector.isLater(thanCrossed: history.vector)

@@ -141,10 +141,9 @@ extension PushMachine {
             for (id, _) in revisions { echoes.answered(id) }
             return ledger.callBack(revisions.map(\.0))
         }
-        for (id, version) in revisions where ledger.phase(of: id) == nil {
-            acknowledged.supersede(id, by: version)
-            ledger.readAgain(OutgoingDocument(sequence: 0, id: id, version: version), peerVersion: version)
-        }
+        let free = revisions.filter { ledger.phase(of: $0.0) == nil }
+        for (id, version) in free { acknowledged.supersede(id, by: version) }
+        ledger.callBack(free.map(\.0))
     }
 
     /// The document was dropped here, while the filter judged it or the peer considered it, in favour of a revision that does not descend from it and
