@@ -289,6 +289,7 @@ struct ResolverFailureTests {
             for path in ["pending", "pending/\(name)"] {
                 let listed = try await edge.admin.get("/api/replicators/hub/\(path)").text
                 #expect(listed.contains("\"\(name)\"") && listed.contains("its conflict waits for a decision: ") && listed.contains("judge.lua:"), "\(listed)")
+                #expect(listed.split(separator: "\"\(name)\"", omittingEmptySubsequences: false).count == 2, "it is listed once: \(listed)")
             }
             // The local document is as it was, other documents go both ways.
             #expect(try await edge.field("side", of: name)?.asString == "edge", "\(name)")

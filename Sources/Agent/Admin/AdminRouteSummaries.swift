@@ -61,7 +61,7 @@ enum AdminRouteSummaries {
         "GET api/replicators/:name": "one replicator",
         "GET api/replicators/:name/held": "documents whose filter failed, that are too large (cause memory: for limits.memory, and not counted as held), or with a blob that cannot be taken",
         "GET api/replicators/:name/orphaned": "documents that the remote took away but that were kept here",
-        "GET api/replicators/:name/pending": "documents that are waiting to be pushed, and those that could not be pulled at the moment (direction)",
+        "GET api/replicators/:name/pending": "documents that are waiting to be pushed, those whose conflict waits for a decision, and those that could not be pulled at the moment (direction)",
         "GET api/replicators/:name/pending/:id": "whether a document waits",
         "GET api/replicators/:name/refused": "documents that the peer refused",
         "GET api/replicators/:name/rejected": "the same, by its older name",

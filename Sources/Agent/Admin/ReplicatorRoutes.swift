@@ -39,7 +39,7 @@ struct ReplicatorRoutes: Sendable {
                 return Answer.rows { rows in
                     try await replicator.forEachPending { page in
                         try await rows.write(
-                            page.map { Self.report($0, replicator.waiting.find($0.collection, $0.id, .push)) })
+                            page.filter { !$0.isUndecided }.map { Self.report($0, replicator.waiting.find($0.collection, $0.id, .push)) })
                     }
                     try await replicator.forEachUndecided { page in try await rows.write(page.map { Self.report($0.collection, $0.conflict) }) }
                     let pulled = replicator.waiting.all.filter { $0.direction == .pull }

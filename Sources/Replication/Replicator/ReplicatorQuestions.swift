@@ -36,6 +36,8 @@ extension Replicator {
         public var since: Int64?
         /// The plugin of the push filter that rejects it now, although no connection has asked it yet; nil if it is to be sent.
         public var rejectedBy: String?
+        /// Its conflict waits for a decision, and nothing of it is sent before that.
+        package var isUndecided = false
     }
 
     /// `pending_limit`: the pending documents of a collection are counted up to this number, so that querying the status stays cheap.
@@ -109,7 +111,7 @@ extension Replicator {
             try open.map { judged in
                 PendingDocument(
                     collection: collection.name, id: judged.row.id, since: try transaction.changedBy(judged.row.sequence, in: collection),
-                    rejectedBy: judged.rejectedBy)
+                    rejectedBy: judged.rejectedBy, isUndecided: judged.row.hasConflict)
             }
         }
     }

@@ -25,7 +25,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
             until resume, start, a reload that changes the replicator's own settings, or the agent's next start. pending: documents that wait to be pushed (direction push), \
             with the reason where the peer could not take them: those after the checkpoint that the remote is not known to have, and those that a push \
             filter rejected which has changed since. No connection has asked the push filter about them; those that it would reject now are listed, \
-            with that reason, as PENDING of nightjar status counts them. Not what the checkpoint has passed as rejected, held or refused. Behind them those that came and could not be pulled at the moment \
+            with that reason, as PENDING of nightjar status counts them. Not what the checkpoint has passed as rejected, held or refused. Behind them those whose conflict waits for a decision, which PENDING of nightjar status does not count, and those that came and could not be pulled at the moment \
             (direction pull), with the reason; PENDING of nightjar status counts what is to be pushed only, and nobody can list what was not asked for yet. With ID: whether that one waits. held: documents \
              whose filter failed, that are too large, or with a blob that cannot be taken or given; behind them those of the remote that were too large for this \
              agent's limits.memory, of which nothing is here, and which HELD of nightjar status does not count. refused: documents that the peer refused; each new connection offers them again, one that \
