@@ -57,6 +57,16 @@ extension AgentSettings {
         try load(path, overrides, environment, only: ["data", "databases", "fleet"])
     }
 
+    /// The data folder of a running agent whose file is no longer valid, for advice on how to reach it: what the file's line `data: FOLDER` says.
+    /// - Returns: nil if there is no such line at the beginning of a line, or several.
+    package static func likelyDataFolder(path: String) -> String? {
+        guard let bytes = try? bytes(of: path) else { return nil }
+        let lines = bytes.split(separator: UInt8(ascii: "\n")).filter { $0.starts(with: "data:".utf8) }
+        guard lines.count == 1, let line = lines.first else { return nil }
+        let (settings, problems) = read(Array(line), path, Paths.folder(of: path), Overrides(), nil, only: ["data"])
+        return problems == nil ? settings?.data.value : nil
+    }
+
     private static func load(
         _ path: String, _ overrides: Overrides, _ environment: [String: String]?, only keys: [String]?
     ) throws(ConfigurationProblems) -> AgentSettings {

@@ -283,7 +283,7 @@ import Testing
         let folder = try TemporaryFolder()
         try folder.write("nightjar.yaml", "data: data\ndatabases: { main: {}\nlisteners: [\n")
         let outcome = try await Subprocess.run(try NightjarExecutable.path(), command + ["--config", "nightjar.yaml"], folder: folder.path)
-        #expect((outcome.output + outcome.errors).contains("use --data FOLDER instead of --config"), "\(outcome)")
+        #expect((outcome.output + outcome.errors).contains("use --data \(folder.path("data")) instead of --config"), "\(outcome)")
     }
 
     @Test("a quota that is less than a document may have is a warning, which says what to set")

@@ -74,9 +74,10 @@ import Testing
         for arguments in [["status"], ["doc", "list", "main"], ["reload"]] {
             let outcome = try await Subprocess.run(
                 try NightjarExecutable.path(), arguments + ["--config", agent.configuration], folder: agent.folder.path)
-            #expect(outcome.status == 78 && outcome.errors.contains("to reach the running agent, use --data FOLDER"), "\(outcome)")
+            let data = agent.folder.path("data")
+            #expect(outcome.status == 78 && outcome.errors.contains("to reach the running agent, use --data \(data) instead of --config"), "\(outcome)")
         }
-        let reached = try await Subprocess.run(try NightjarExecutable.path(), ["status", "--data", "data"], folder: agent.folder.path)
+        let reached = try await Subprocess.run(try NightjarExecutable.path(), ["status", "--data", agent.folder.path("data")], folder: agent.folder.path)
         #expect(reached.status == 0 && reached.output.contains("main"), "\(reached)")
     }
 

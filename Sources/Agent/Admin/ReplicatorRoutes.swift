@@ -37,9 +37,10 @@ struct ReplicatorRoutes: Sendable {
             .get("api/replicators/:name/pending") { request in
                 let replicator = try replicator(request)
                 return Answer.rows { rows in
+                    let barrier = Self.barrier(replicator)
                     try await replicator.forEachPending { page in
                         try await rows.write(
-                            page.filter { !$0.isUndecided }.map { Self.report($0, replicator.waiting.find($0.collection, $0.id, .push)) })
+                            page.filter { !$0.isUndecided }.map { Self.report($0, replicator.waiting.find($0.collection, $0.id, .push), barrier) })
                     }
                     try await replicator.forEachUndecided { page in try await rows.write(page.map { Self.report($0.collection, $0.conflict) }) }
                     let pulled = replicator.waiting.all.filter { $0.direction == .pull }
@@ -55,7 +56,7 @@ struct ReplicatorRoutes: Sendable {
                 var undecided: PendingConflict?
                 try await replicator.forEachUndecided(only: (collection, id)) { undecided = $0.first?.conflict }
                 let isPending = pushed != nil || waiting?.direction == .pull || undecided != nil
-                let reason = undecided.map(Self.reason) ?? Self.rejection(pushed) ?? waiting.map { "\($0.error)" }
+                let reason = undecided.map(Self.reason) ?? Self.rejection(pushed) ?? waiting.map { "\($0.error)" } ?? Self.barrier(replicator)
                 return Answer.json(
                     JSONOutput.object([
                         "collection": .string(collection.description), "id": .string(id.text), "pending": .bool(isPending),
@@ -159,9 +160,14 @@ struct ReplicatorRoutes: Sendable {
         document?.rejectedBy.map { "push filter\($0.isEmpty ? "" : " \($0)") would reject it now: it is asked with the next connection, and counts as pending until then" }
     }
 
+    /// Why none of the documents that wait is sent; nil if they are.
+    private static func barrier(_ replicator: Replicator) -> String? {
+        replicator.status.refusals.push.map { "the peer accepts nothing from us: \($0.cause)" }
+    }
+
     /// A document that waits to be pushed, or could not be pulled, with the reason if it was tried.
-    private static func report(_ document: Replicator.PendingDocument, _ waiting: WaitingDocument?) -> JSONValue {
-        let reason = rejection(document)
+    private static func report(_ document: Replicator.PendingDocument, _ waiting: WaitingDocument?, _ barrier: String?) -> JSONValue {
+        let reason = rejection(document) ?? (waiting == nil ? barrier : nil)
         if reason == nil, let waiting { return report(waiting, since: document.since) }
         return JSONOutput.object([
             "collection": .string(document.collection.description), "id": .string(document.id.text), "direction": .string("push"),

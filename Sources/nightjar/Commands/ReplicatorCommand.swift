@@ -102,7 +102,8 @@ struct ReplicatorCommand: AsyncParsableCommand {
             case .refused:
                 try await list(
                     "\(path)/refused", at: agent, ["collection", "id", "rev", "direction", "status", "tries", "since", "until", "reason"],
-                    none: "the peer refuses nothing; nor does anything of it fail to be stored here; why a filter here rejected a document: nightjar doc why DB ID")
+                    none: try await barrier(path, at: agent)
+                        ?? "the peer refuses nothing; nor does anything of it fail to be stored here; why a filter here rejected a document: nightjar doc why DB ID")
             case .retryRefused:
                 let answer = try await agent.request("POST", "\(path)/retry-refused")
                 let count = answer["documents"]?.asInt64 ?? 0
@@ -114,6 +115,14 @@ struct ReplicatorCommand: AsyncParsableCommand {
                 }
             }
         }
+    }
+
+    /// Why the peer accepts no document at all; nil if that is not known of it.
+    private func barrier(_ path: String, at agent: AgentClient) async throws -> String? {
+        let report = try await agent.request("GET", path)
+        guard let refusal = report["push_refused"]?["message"]?.asString else { return nil }
+        return "no single document is refused: the peer accepts nothing from us: \(TextTable.printable(refusal)); "
+            + "let this login write there, or set type: pull; what waits: nightjar replicator \(TextTable.printable(name)) pending"
     }
 
     /// Until when a stopped replicator stays stopped.
@@ -137,7 +146,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
         if json { Output.json(answer) } else { Output.line("\(TextTable.printable(name)): \(word)") }
     }
 
-    private func list(_ path: String, at agent: AgentClient, _ columns: [String], none: String) async throws {
+    private func list(_ path: String, at agent: AgentClient, _ columns: [String], none: @autoclosure () async throws -> String) async throws {
         if json {
             let printer = ListPrinter(json: true)
             try await agent.rows(path) { try printer.add($0) }
@@ -148,6 +157,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
             let row = try JSONValue(stored: row)
             table.withLock { $0.add(columns.map { row[$0].map { $0.isNull ? "-" : $0.asString ?? $0.text } ?? "-" }) }
         }
-        table.withLock { if $0.isEmpty { Output.line(none) } else { Output.write(1, $0.text) } }
+        let found = table.withLock { $0.isEmpty ? nil : $0.text }
+        if let found { Output.write(1, found) } else { Output.line(try await none()) }
     }
 }

@@ -30,7 +30,7 @@ struct SupportBundleCommand: AsyncParsableCommand {
                 throw error
             }
             if bundle.entries.first?.name == "configuration.txt" {
-                Output.errorLine("nightjar: the configuration cannot be read, so what the agent and doctor say is left out; \(ConfigurationProblems.wayAround)")
+                Output.errorLine("nightjar: the configuration cannot be read, so what the agent and doctor say is left out; \(ConfigurationProblems.wayAround(location.config))")
             }
             let descriptor: Int32 = path == "-" ? 2 : 1
             if json {

@@ -26,7 +26,7 @@ struct Diagnosis: Sendable {
         // For a running agent, its own variables and credentials count, not those of this shell.
         let environment = (try? location.place()).flatMap { AgentEnvironment.of(data: $0.data.value) }
         let (settings, found) = location.examine(environment: environment)
-        add(await Doctor.configuration(settings, found, .system))
+        add(await Doctor.configuration(settings, found, file: location.config, .system))
         guard let settings, settings.knowsDataFolder else { return all }
         add(UsersAdvice.lines(settings).map { Finding("configuration", .warning, $0, mend: "nightjar user list, then nightjar user add, passwd or permit") })
         let group = MultiThreadedEventLoopGroup.singleton

@@ -39,10 +39,10 @@ struct Doctor: Sendable {
 
     /// The configuration and the plugins, as `check` examines them. Without settings nothing else can be examined.
     static func configuration(
-        _ settings: AgentSettings?, _ found: ConfigurationProblems?, _ environment: Environment
+        _ settings: AgentSettings?, _ found: ConfigurationProblems?, file: String?, _ environment: Environment
     ) async -> [Finding] {
         guard let settings else {
-            return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "fix it in the file, then nightjar check; \(ConfigurationProblems.wayAround)") }
+            return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "fix it in the file, then nightjar check; \(ConfigurationProblems.wayAround(file))") }
         }
         let report: ConfigurationCheck.Report
         // Files that only the agent's user can read look broken to others, and nightjar check reports no more when run as that user.

@@ -53,18 +53,21 @@ extension AgentSettings {
     ///
     /// - Throws: what is wrong with it, and how to do without it, because the agent may be running anyway.
     static func place(_ config: String, _ overrides: Overrides) throws -> AgentSettings {
-        do throws(ConfigurationProblems) { return try location(path: config, overrides: overrides) } catch { throw error.withWayAround }
+        do throws(ConfigurationProblems) { return try location(path: config, overrides: overrides) } catch { throw error.withWayAround(config) }
     }
 }
 
 extension ConfigurationProblems {
     /// What still works while a file cannot be read.
-    static let wayAround = "to reach the running agent, use --data FOLDER instead of --config"
+    static func wayAround(_ config: String?) -> String {
+        let folder = config.flatMap { AgentSettings.likelyDataFolder(path: $0) }
+        return "to reach the running agent, use --data \(folder ?? "FOLDER") instead of --config"
+    }
 
     /// The same, with how to do without the file.
-    var withWayAround: ConfigurationProblems {
+    func withWayAround(_ config: String) -> ConfigurationProblems {
         var problems = self
-        problems.problems.append(ConfigurationProblem(file: "", line: 0, column: 0, message: Self.wayAround))
+        problems.problems.append(ConfigurationProblem(file: "", line: 0, column: 0, message: Self.wayAround(config)))
         return problems
     }
 }

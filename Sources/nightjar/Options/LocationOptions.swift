@@ -18,13 +18,13 @@ struct LocationOptions: ParsableArguments, Sendable {
     /// The whole configuration, which must be valid.
     func settings() throws -> AgentSettings {
         guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: nil) }
-        do { return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: nil)) } catch { throw error.withWayAround }
+        do { return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: nil)) } catch { throw error.withWayAround(config) }
     }
 
     /// The same for a command that needs no secret; see ``AgentSettings/readWithoutSecrets(_:_:)``.
     func settingsWithoutSecrets() throws -> AgentSettings {
         guard let config else { return try settings() }
-        do { return try AgentSettings.readWithoutSecrets(config, .init(data: data, plugins: nil)) } catch let error as ConfigurationProblems { throw error.withWayAround }
+        do { return try AgentSettings.readWithoutSecrets(config, .init(data: data, plugins: nil)) } catch let error as ConfigurationProblems { throw error.withWayAround(config) }
     }
 
     /// The same, but just enough of it to find the agent and its data folder.
@@ -40,7 +40,7 @@ struct LocationOptions: ParsableArguments, Sendable {
     }
 
     private func fleetSettings(_ config: String) throws -> AgentSettings {
-        do { return try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil)) } catch { throw error.withWayAround }
+        do { return try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil)) } catch { throw error.withWayAround(config) }
     }
 
     /// This agent's name in its fleet; nil if unknown.

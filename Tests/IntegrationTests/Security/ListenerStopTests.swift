@@ -62,6 +62,10 @@ struct ListenerStopTests {
         let why = try await edge.admin.get("/api/databases/main/why/pushed-0").json["replicators"]?.asArray?.first?["push"]
         #expect(why?["state"] == "pending" && why?["text"]?.asString?.contains("the peer accepts nothing from us") == true, "\(why?.text ?? "")")
         #expect(why?["remedy"]?.asString?.contains("it is tried again by itself") == true, "\(why?.text ?? "")")
+        let refused = try await edge.command("replicator", "hub", "refused")
+        #expect(refused.output.hasPrefix("no single document is refused: the peer accepts nothing from us: "), "\(refused)")
+        let pending = try await edge.command("replicator", "hub", "pending")
+        #expect(pending.output.split(separator: "\n").filter { $0.contains("the peer accepts nothing from us: ") }.count == 20, "\(pending)")
         let sooner = try await edge.command("replicator", "hub", "retry-refused")
         #expect(sooner.output == "hub: offering what waits, although the peer accepted nothing so far\n", "\(sooner)")
         try await edge.waits("the push waits again") { $0["push_refused"]?["code"]?.asInt64 == 403 && $0["activity"] == "idle" }
