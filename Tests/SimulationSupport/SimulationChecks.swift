@@ -155,7 +155,7 @@ extension Simulation {
 
     /// Where several machines decide the same conflict, or follow one another to another branch, one may have dropped what another kept.
     private func mayBeDropped(_ id: DocumentID) -> Bool {
-        [.hubs, .ring, .chain].contains(plan.topology) && (record.decided.contains(id) || record.branches[id] != nil)
+        [.hubs, .ring, .lasso, .chain].contains(plan.topology) && (record.decided.contains(id) || record.branches[id] != nil)
     }
 
     // MARK: at rest

@@ -44,6 +44,7 @@ extension Simulation {
         if plan.restarts { scheduleRestarts(start) }
         if plan.branches { scheduleBranches(start) }
         if plan.recreates { scheduleRecreations(round, start) }
+        if plan.churns { scheduleChurn(round, start) }
         if plan.damages { scheduleDamage(start) }
         if !plan.isCalm { scheduleFaults(start) }
     }

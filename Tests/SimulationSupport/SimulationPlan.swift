@@ -3,7 +3,11 @@ import Replication
 
 /// What one run consists of, all of which follows from the seed.
 package struct SimulationPlan: Sendable {
-    package enum Topology: String, CaseIterable, Sendable { case pair, chain, star, ring, hubs }
+    package enum Topology: String, CaseIterable, Sendable {
+        case pair, chain, star, ring, hubs
+        /// A ring with a hub beside it, to which one of its machines connects. No seed chooses it by itself.
+        case lasso
+    }
 
     package var seed: UInt64
     package var topology: Topology
@@ -46,6 +50,8 @@ package struct SimulationPlan: Sendable {
     package var branches = false
     /// Documents of the same id are created on one machine, and created and deleted on another, at the same time.
     package var recreates = false
+    /// All machines create, edit and delete the same few documents at once.
+    package var churns = false
     /// Machines that have had clients of CouchDB's API, so that the losing branch of a decision is kept and ends in a tombstone.
     package var branchKeepers: Set<Int> = []
     package var planted: PlantedFault?
@@ -70,6 +76,7 @@ package struct SimulationPlan: Sendable {
         case .chain: (machines, links) = (3, [(0, 1), (1, 2)])
         case .ring: (machines, links) = (3, [(0, 1), (1, 2), (2, 0)])
         case .hubs: (machines, links) = (5, [(0, 1), (2, 0), (2, 1), (3, 0), (4, 1)])
+        case .lasso: (machines, links) = (4, [(1, 0), (2, 1), (3, 2), (1, 3)])
         case .star: (machines, links) = (20, (1..<20).map { ($0, 0) })
         }
         edits = 10 + random.below(50)
@@ -92,6 +99,7 @@ package struct SimulationPlan: Sendable {
         restarts = planted == nil && !isCalm && SeededRandom(seed: seed ^ 0x4E5E7).chance(0.25)
         branches = planted == nil && SeededRandom(seed: seed ^ 0xB4A72).chance(0.2)
         recreates = planted == nil && SeededRandom(seed: seed ^ 0x2EC4EA7E).chance(0.3)
+        churns = planted == nil && (chosen == .lasso || SeededRandom(seed: seed ^ 0xC4124).chance(0.1))
         let keeping = SeededRandom(seed: seed ^ 0xC0ED8)
         if planted == nil, keeping.chance(0.2) { branchKeepers = Set((0..<machines).filter { _ in keeping.chance(0.6) }) }
         resolversTimeOut = planted == nil && SeededRandom(seed: seed ^ 0x10BF).chance(0.5)

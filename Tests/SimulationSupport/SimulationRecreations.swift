@@ -27,4 +27,16 @@ extension Simulation {
             time += 100_000 + random.next() % (random.chance(0.5) ? 3_000_000 : 50_000_000)
         }
     }
+
+    /// All machines create, edit and delete the same few documents, several times a round trip. It takes its chances from a source of its own, too.
+    func scheduleChurn(_ round: Int, _ start: UInt64) {
+        let random = SeededRandom(seed: plan.seed ^ 0xC4124 ^ UInt64(round) << 32)
+        let begin = start + random.next() % (Self.window / 2)
+        let length = Self.window / 20 + random.next() % (Self.window / 4)
+        for number in 0..<(40 + random.below(120)) {
+            let agent = agents[random.below(agents.count)]
+            let (id, deletes) = (DocumentID(stored: "n-\(random.below(5))"), random.chance(0.5))
+            scheduler.at(begin + random.next() % length, agent.number, .load) { [unowned self] in write(agent, id, "\(round)-churn-\(number)", deletes: deletes) }
+        }
+    }
 }

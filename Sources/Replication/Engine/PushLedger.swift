@@ -262,22 +262,29 @@ struct PushLedger {
         let latest = entry.successor ?? entry.sequence
         if latest != entry.sequence { tracker.complete(entry.sequence) }
         let isForbidden = wasForbidden && entry.successor == nil
-        insert(id, Entry(phase: .due(Parked(sequence: latest, peerVersion: peerVersion, wasForbidden: isForbidden))))
-        due.append(id)
+        becomeDue(id, Entry(phase: .due(Parked(sequence: latest, peerVersion: peerVersion, wasForbidden: isForbidden))))
     }
 
-    /// Documents to be offered to the peer once more, unless they are under way. A document that is being put on the kept-back list is read again
-    /// once it is on it.
+    /// Documents to be offered to the peer once more, unless they are under way; those that wait for a timer wait no longer. A document that is being put
+    /// on the kept-back list is read again once it is on it.
     mutating func callBack(_ ids: [DocumentID]) {
         for id in ids {
-            if let place = entries.place(of: id) {
-                let entry = entries.slots[place]
-                if case .excluding = entry.phase, entry.successor == nil { entries.change(place, successor: entry.sequence) }
+            guard let place = entries.place(of: id) else {
+                becomeDue(id, Entry(phase: .due(Parked(sequence: 0))))
                 continue
             }
-            insert(id, Entry(phase: .due(Parked(sequence: 0))))
-            due.append(id)
+            let entry = entries.slots[place]
+            switch entry.phase {
+            case .excluding where entry.successor == nil: entries.change(place, successor: entry.sequence)
+            case .deferred(let parked): becomeDue(id, Entry(phase: .due(parked), successor: entry.successor))
+            default: break
+            }
         }
+    }
+
+    private mutating func becomeDue(_ id: DocumentID, _ entry: Entry) {
+        insert(id, entry)
+        due.append(id)
     }
 
     /// The revision that the pull had to bring has arrived; nothing is owed for the document any more.
@@ -291,8 +298,7 @@ struct PushLedger {
     private mutating func readSuccessor(_ id: DocumentID, _ entry: Entry, _ peerVersion: Version?) {
         guard let successor = entry.successor else { return }
         if limits.hasPlanted(.forgottenSuccessor) { return tracker.complete(successor) }
-        insert(id, Entry(phase: .due(Parked(sequence: successor, peerVersion: peerVersion))))
-        due.append(id)
+        becomeDue(id, Entry(phase: .due(Parked(sequence: successor, peerVersion: peerVersion))))
     }
 
     // MARK: - Reading again
@@ -315,17 +321,13 @@ struct PushLedger {
     private mutating func wake(where chosen: (Phase) -> Parked?) {
         guard waiting > 0 else { return }
         for (id, entry) in entries.sorted {
-            guard let parked = chosen(entry.phase) else { continue }
-            remove(id)
-            insert(id, Entry(phase: .due(parked), successor: entry.successor))
-            due.append(id)
+            if let parked = chosen(entry.phase) { becomeDue(id, Entry(phase: .due(parked), successor: entry.successor)) }
         }
     }
 
     /// A document that was read too early is read again.
     mutating func readAgain(_ document: OutgoingDocument, peerVersion: Version) {
-        insert(document.id, Entry(phase: .due(Parked(sequence: document.sequence, peerVersion: peerVersion))))
-        due.append(document.id)
+        becomeDue(document.id, Entry(phase: .due(Parked(sequence: document.sequence, peerVersion: peerVersion))))
     }
 
     /// The documents to read again, each with the revision that the peer is known to hold.

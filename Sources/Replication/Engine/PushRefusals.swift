@@ -112,7 +112,12 @@ extension PushMachine {
             // The store has recorded a stored one as the peer's. Of the others it knows nothing, and what the peer acknowledged is the best that is known.
             returned.forget(id)
             if !listed.contains(id) { noteStored(id, version, after: index < peerHad.count ? peerHad[index] : .unknown) }
-            if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
+            switch ledger.phase(of: id) {
+            case .awaitingPull: ledger.finishWaiting(id)
+            // It may have been refused because of the revision that is here now.
+            case .deferred: ledger.callBack([id])
+            default: break
+            }
         }
     }
 
@@ -141,7 +146,12 @@ extension PushMachine {
             for (id, _) in revisions { echoes.answered(id) }
             return ledger.callBack(revisions.map(\.0))
         }
-        let free = revisions.filter { ledger.phase(of: $0.0) == nil }
+        let free = revisions.filter {
+            switch ledger.phase(of: $0.0) {
+            case nil, .deferred: true
+            default: false
+            }
+        }
         for (id, version) in free { acknowledged.supersede(id, by: version) }
         ledger.callBack(free.map(\.0))
     }

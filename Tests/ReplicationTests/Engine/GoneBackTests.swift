@@ -69,4 +69,26 @@ import Testing
         #expect(push.on(.alreadyHere([(doc("a"), rev("1-a"))])) == [])
         #expect(push.machine.isIdle)
     }
+
+    @Test("a document that was refused in favour of another revision waits no longer once that one is here, or the remote has gone back", arguments: [true, false])
+    func waitsNoLonger(_ isPulled: Bool) throws {
+        var push = PushRun(pulls: true)
+        push.start()
+        push.on(.pullIsComplete(true))
+        push.on(.read(page(outgoing("a", 1, "2-b"))))
+        push.on(.read(end(1)))
+        // Offered twice: the second time, the pull has brought all there is.
+        for _ in 0..<2 {
+            let list = try #require(push.list)
+            push.on(.answered(list, [.conflict(current: nil)]))
+            push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-b")]))
+        }
+        #expect(push.machine.ledger.waiting == 1 && push.machine.isIdle && push.machine.ledger.completedThrough == 0)
+        let event = isPulled ? PushEvent.pulled([(doc("a"), rev("2-a"))]) : .alreadyHere([(doc("a"), rev("1-a"))])
+        #expect(push.on(event).contains("again a"), "\(push.last.map(\.words))")
+        push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-b")]))
+        push.on(.answered(try #require(push.list), [.wanted(known: [])]))
+        push.on(.acknowledged(doc("a")))
+        #expect(push.machine.isIdle && push.machine.ledger.waiting == 0 && push.machine.ledger.completedThrough == 1)
+    }
 }
