@@ -113,10 +113,17 @@ import Testing
         #expect(live.lines.count == 2_344 && !live.errors.contains("blobs"), "\(live.errors)")
         // Their bytes are elsewhere, and a user who saves a database this way has to know.
         #expect(try await target.run("blob", "put", "main", input: .text("hello")).status == 0)
-        let photo = "{\"_id\":\"photo\",\"p\":{\"@type\":\"blob\",\"digest\":\"sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00=\"}}\n"
-        #expect(try await target.run("import", "main", input: .text(photo)).status == 0)
-        let named = try await target.run("export", "main")
-        #expect(named.lines.count == 2_345 && named.errors.contains("documents name blobs, which are not in the export"), "\(named.errors)")
+        let digest = "sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00="
+        let references = [
+            "\"p\":{\"@type\":\"blob\",\"digest\":\"\(digest)\"}",
+            "\"_attachments\":{\"a.txt\":{\"content_type\":\"text/plain\",\"digest\":\"\(digest)\",\"length\":5,\"revpos\":1,\"stub\":true}}",
+        ]
+        for reference in references {
+            #expect(try await target.run("import", "main", input: .text("{\"_id\":\"photo\",\(reference)}\n")).status == 0)
+            let named = try await target.run("export", "main")
+            #expect(named.lines.count == 2_345 && named.errors.contains("documents name blobs or attachments, which are not in the export"), "\(named.errors)")
+            #expect(try await target.run("purge", "main", "photo").status == 0)
+        }
     }
 
     @Test func aByteOrderMarkBeforeTheFirstLineIsNoPartOfIt() async throws {

@@ -10,7 +10,7 @@ struct ExportCommand: AsyncParsableCommand {
         commandName: "export", abstract: "Writes all documents of a collection, or of several, as JSON Lines, in the order of their last change.",
         discussion: """
             With --collection or --all-collections, and for DATABASE.SCOPE.COLLECTION, each line names its collection (_collection), one collection \
-            after the other, and nightjar import puts each where it was; lines without are of the default collection. With --blobs the blobs that the documents name are written into a folder, each as a file named by the hexadecimal \
+            after the other, and nightjar import puts each where it was; lines without are of the default collection. With --blobs the blobs and attachments that the documents name are written into a folder, each as a file named by the hexadecimal \
             digits of its digest; those that are there already are left alone, so that an export can be repeated. Without it they are not in the \
             export: nightjar backup keeps them, and nightjar blob get writes one. From a damaged database it writes all that can be read, names the rest \
             on standard error, and ends with status 1.
@@ -94,7 +94,7 @@ struct ExportCommand: AsyncParsableCommand {
             Output.write(isOnOutput ? 2 : 1, "\(Plural.count(counts.documents, "document")), \(Plural.count(counts.bytes, "byte"))\(copied)\n")
         }
         if counts.mayNameBlobs, blobs == nil {
-            Output.errorLine("nightjar: documents name blobs, which are not in the export: --blobs FOLDER writes them beside it, and nightjar backup keeps them")
+            Output.errorLine("nightjar: documents name blobs or attachments, which are not in the export: --blobs FOLDER writes them beside it, and nightjar backup keeps them")
         }
         guard counts.unreadable == 0 else {
             throw AgentError(
@@ -124,8 +124,8 @@ private final class ExportCounts: Sendable {
         return numbers.withLock { numbers in
             numbers.documents += lines
             numbers.bytes += piece.readableBytes
-            // Every blob reference contains this; so may a text that quotes one.
-            numbers.mayNameBlobs = numbers.mayNameBlobs || piece.withUnsafeReadableBytes { $0.holds("\"blob\"") }
+            // Every blob reference contains one of these; so may a text that quotes one.
+            numbers.mayNameBlobs = numbers.mayNameBlobs || piece.withUnsafeReadableBytes { $0.holds("\"blob\"") || $0.holds("\"_attachments\"") }
             return numbers.documents
         }
     }
