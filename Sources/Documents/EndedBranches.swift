@@ -44,9 +44,9 @@ extension RevisionTree {
     /// Whether the branch had been deleted before it was ended.
     public func endsTombstone(_ end: RevisionID) -> Bool { parent(of: end).map { isDeleted($0) == true } ?? false }
 
-    /// Whether it is a tombstone that was ended in favour of the current one, which does not cover it.
-    public func isGivenUpTombstone(_ revision: RevisionID, for current: RevisionID) -> Bool {
-        guard isDeleted(revision) == true, let end = endOfBranch(of: revision), end != current, parent(of: end) == revision else { return false }
+    /// Whether it was ended in favour of the current one, which does not cover it.
+    public func isGivenUp(_ revision: RevisionID, for current: RevisionID) -> Bool {
+        guard let end = endOfBranch(of: revision), end != current, parent(of: end) == revision else { return false }
         return vector(of: current)?.knows(comparableVector(of: revision).current) != true
     }
 

@@ -192,8 +192,11 @@ extension ReadTransaction {
             return .need(ancestors: [], known: state)
         }
         let here = tree.revision(named: offer.revision)
-        // Of several tombstones that the peer reports one after the other, an earlier one had replaced this one here.
-        if hasOne, peer != nil, row.isDeleted, let here, tree.isGivenUpTombstone(here, for: row.revision) { return .need(ancestors: [], known: state) }
+        // Of several tombstones that the peer reports one after the other, an earlier one had replaced this one here. Or it continues a branch that lost
+        // here, by revision ids, of which no vector tells it.
+        if hasOne, peer != nil, let here, row.isDeleted || tree.isDeleted(here) == false, tree.isGivenUp(here, for: row.revision) {
+            return .need(ancestors: [], known: state)
+        }
         if let version = offer.revision.version {
             if let here {
                 // The peer has returned to our revision, and it knows best: what we took for its current revision no longer is.

@@ -10,7 +10,7 @@ struct IncomingPlace {
     let replaced: [RevisionID]
     /// A branch alongside the current revision may have won elsewhere.
     let hasWon: Bool
-    /// A tombstone that was given up here for another one, and that the peer, which reports each of its tombstones, has after all.
+    /// It was given up here for a revision that does not cover it, and the peer has it after all: a tombstone, or what is to be decided once more.
     let comesBack: Bool
     /// Its newest ancestor that is here.
     let ancestor: RevisionID?
@@ -25,13 +25,16 @@ struct IncomingPlace {
         let revision = incoming.revision
         // A peer that keeps one branch may continue the one that lost a decision here. A peer that keeps every branch just has not learned yet that
         // it ended. A branch that was deleted before it lost stays deleted; it becomes the peer's again if the peer reports each of its tombstones.
-        let mayComeBack = incoming.isDeleted && row.isDeleted && conflicts == .store && incoming.remote != nil
+        let isOfRemote = conflicts == .store && incoming.remote != nil
+        let mayComeBack = incoming.isDeleted && row.isDeleted && isOfRemote
         var comesBack = false
         if incoming.isResumed {
             tree.removeDeadBranches(of: revision, but: row.revision)
         } else if case .document = incoming.deletion, let end = tree.endOfBranch(of: revision), end != row.revision {
             if incoming.vector != nil {
-                comesBack = mayComeBack && tree.isGivenUpTombstone(revision, for: row.revision)
+                // Where the decision was made by revision ids, no vector tells the peer of it.
+                let isLive = !incoming.isDeleted && isOfRemote && incoming.peerHasOne && tree.isDeleted(revision) == false
+                comesBack = (mayComeBack || isLive) && tree.isGivenUp(revision, for: row.revision)
                 if comesBack { tree.removeBranch(end, keeping: [revision]) }
             } else if !tree.endsTombstone(end) || mayComeBack {
                 tree.removeBranch(end)
