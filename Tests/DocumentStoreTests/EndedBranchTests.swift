@@ -72,6 +72,36 @@ import Testing
         #expect(try await store.database.read { try $0.missing(c, [offer], from: remote, naming: naming) } == [.have])
     }
 
+    /// A neighbour decided by revision ids, so that no vector tells the remote of it.
+    @Test func aVersionThatLostToARevisionWithoutOneIsDecidedOnceMore() async throws {
+        let store = try Store()
+        let (c, remote, neighbour) = (try store.c, try await store.remote(), try await store.remote("wss://neighbour/db"))
+        let name = try RevisionID(named: "5@AAAAAAAAAAAAAAAAAAAAAA")
+        func take(_ incoming: IncomingRevision) async throws -> InsertOutcome {
+            try await store.database.write { try $0.insert(incoming, into: c, conflicts: .store) }
+        }
+        var version = IncomingRevision(id: doc("x"), revision: name, history: [], body: Array(#"{"n":1}"#.utf8), remote: remote)
+        var vector = try VectorHistory(name.text, history: "")
+        vector.place = VectorHistory.TreePlace(revision: rev("2-bb"), history: RevisionHistory([rev("1-00")]))
+        version.vector = vector
+        _ = try await take(version)
+        version.remote = neighbour
+        _ = try await take(version)
+        var lesser = IncomingRevision(id: doc("x"), revision: rev("2-aa"), history: [rev("1-00")], body: Array(#"{"n":2}"#.utf8), remote: neighbour)
+        lesser.endedLeaves = [rev("2-bb")]
+        _ = try await take(lesser)
+        #expect(try await store.get("x")?.revision == rev("2-aa"))
+        #expect(try await leaves(store) == [RevisionTree.end(of: rev("2-bb")), rev("2-aa")])
+
+        let offer = RevisionOffer(id: doc("x"), revision: name)
+        let needs = try await store.database.read { try $0.missing(c, [offer], from: remote, naming: .vectors) }
+        guard case .need? = needs.first else { return #expect(Bool(false), "\(needs)") }
+        version.remote = remote
+        guard case .insertedConflict = try await take(version) else { return #expect(Bool(false), "it is not in conflict") }
+        _ = try await store.resolve("x", .remoteWins)
+        #expect(try await store.get("x")?.revision == rev("2-bb"))
+    }
+
     @Test func theNewestEndsAreKept() async throws {
         let store = try Store()
         await store.database.noteBranchKeeper()
