@@ -144,6 +144,8 @@ package actor Agent {
             for problem in ConfigurationCheck.tlsFiles(settings, .dates, environment) { logs.logger(.listener).error("\(problem)") }
             try Folders.make(settings.data.value)
             folderLock = try await lockWhenFree(settings.data.value)
+            // Before replicators and listeners begin, although the port is bound last.
+            if let admin = settings.admin, let obstacle = AdminPort.obstacle(admin, besides: AgentSettings()) { throw AgentError(.failed, "\(obstacle)") }
             // If the disk is full, releases the reserve so that the databases can be opened.
             disks.apply(settings.disk)
             ownIdentity.lookForEarlier(settings.databases)

@@ -186,6 +186,8 @@ struct NextStartTests {
         // It is no lie.
         let failed = try await Subprocess.run(try NightjarExecutable.path(), ["run", "--config", agent.configuration], folder: folder.path)
         #expect(failed.status != 0 && failed.errors.contains(obstacle == .data ? "other/agent.lock" : named), "\(failed)")
+        // Nothing had begun for which the agent would have had to stop.
+        #expect(!failed.errors.contains("listening on"), "\(failed)")
     }
 
     @Test("an agent whose file names another data folder is found by doctor, which does not take its ports for another program's")
