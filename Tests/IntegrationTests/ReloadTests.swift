@@ -34,7 +34,9 @@ struct ReloadTests {
         for attempt in 1...2 {
             let outcome = try await agent.reload(wanted)
             #expect(outcome.status == 1, "\(attempt): \(outcome)")
-            #expect(outcome.errors.contains("listener \"more\"") && outcome.errors.contains("\(taken.port)"), "\(attempt): \(outcome)")
+            let line = wanted.split(separator: "\n", omittingEmptySubsequences: false).firstIndex { $0.contains("name: more") }.map { $0 + 1 } ?? 0
+            #expect(outcome.errors.contains("nightjar.yaml:\(line):") && outcome.errors.contains(": listener \"more\": "), "\(attempt): \(outcome)")
+            #expect(outcome.errors.contains("\(taken.port)"), "\(attempt): \(outcome)")
             #expect(try await usedBy(agent) == before, "\(attempt)")
             let status = try await agent.status()
             #expect(status["databases"]?.asArray?.count == 1, "\(attempt): \(status.text)")

@@ -47,7 +47,7 @@ extension Agent {
 
     func bind(_ listener: PeerListener) async throws {
         do { try await listener.start(group: group) } catch {
-            throw AgentError(.failed, "listener \"\(listener.settings.name.value)\": \(error)")
+            throw Self.failure(of: listener, error)
         }
     }
 
@@ -56,9 +56,16 @@ extension Agent {
         do { try await listener.start(group: group) } catch let error as ReplicationError where error.mayResolveItself {
             return error
         } catch {
-            throw AgentError(.failed, "listener \"\(listener.settings.name.value)\": \(error)")
+            throw Self.failure(of: listener, error)
         }
         return nil
+    }
+
+    /// With the place in the configuration that chooses what failed.
+    private static func failure(of listener: PeerListener, _ error: any Error) -> AgentError {
+        let settings = listener.settings
+        let place = settings.port.position == .none ? settings.name.position : settings.port.position
+        return AgentError(.failed, (place == .none ? "" : "\(place): ") + "listener \"\(settings.name.value)\": \(error)")
     }
 
     private func wait(for obstacle: ReplicationError, _ listener: PeerListener) {
