@@ -36,6 +36,8 @@ struct NotTakenTests {
         #expect(told["text"]?.asString?.contains("4 documents of the remote cannot be stored here, such as document ") == true, "\(told.text)")
         #expect(told["remedy"]?.asString?.contains("nightjar replicator hub refused") == true, "\(told.text)")
         #expect(try await agent.replicator("hub")["not_taken"]?.asInt64 == 4)
+        let metrics = try await agent.admin.get("/metrics").text
+        #expect(metrics.contains(#"nightjar_documents_not_taken{replicator="hub"} 4"#), "\(metrics)")
         let list = try #require(try await agent.command("replicator", "hub", "refused", "--json").json.asArray)
         #expect(Set(list.compactMap { $0["id"]?.asString }) == ["odd", Self.long, "_own", "bell\\u0007"], "\(list)")
         #expect(list.allSatisfy { $0["direction"] == "pull" && $0["reason"]?.asString?.isEmpty == false && $0["since"]?.asString != nil }, "\(list)")

@@ -120,6 +120,9 @@ extension Agent {
         text.add(.gauge, "nightjar_replicator_waiting", "Documents that the peer cannot accept or provide at the moment.", labels, replicator.waiting.all.count)
         // If the store cannot be read, 0 would mean that all is well.
         if let refused = try? await replicator.refusedCount() { text.add(.gauge, "nightjar_documents_refused", refusedHelp, labels, refused) }
+        if let notTaken = try? await replicator.notTaken().count {
+            text.add(.gauge, "nightjar_documents_not_taken", "Documents of the peer that cannot be stored here as they are.", labels, notTaken)
+        }
         text.add(
             .gauge, "nightjar_replicator_push_refused", "1 while the peer accepts nothing from us.", labels, status.refusals.push == nil ? 0 : 1)
         text.add(
