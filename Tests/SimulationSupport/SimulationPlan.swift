@@ -99,7 +99,7 @@ package struct SimulationPlan: Sendable {
         restarts = planted == nil && !isCalm && SeededRandom(seed: seed ^ 0x4E5E7).chance(0.25)
         branches = planted == nil && SeededRandom(seed: seed ^ 0xB4A72).chance(0.2)
         recreates = planted == nil && SeededRandom(seed: seed ^ 0x2EC4EA7E).chance(0.3)
-        churns = planted == nil && (chosen == .lasso || SeededRandom(seed: seed ^ 0xC4124).chance(0.1))
+        churns = planted == nil && (chosen == .lasso || SeededRandom(seed: seed ^ 0xC4127).chance(0.1))
         let keeping = SeededRandom(seed: seed ^ 0xC0ED8)
         if planted == nil, keeping.chance(0.2) { branchKeepers = Set((0..<machines).filter { _ in keeping.chance(0.6) }) }
         resolversTimeOut = planted == nil && SeededRandom(seed: seed ^ 0x10BF).chance(0.5)
