@@ -122,7 +122,7 @@ import Testing
             #expect(try await target.run("import", "main", input: .text("{\"_id\":\"photo\",\(reference)}\n")).status == 0)
             let named = try await target.run("export", "main")
             #expect(named.lines.count == 2_345 && named.errors.contains("documents name blobs or attachments, which are not in the export"), "\(named.errors)")
-            #expect(try await target.run("purge", "main", "photo").status == 0)
+            #expect(try await target.run("doc", "purge", "main", "photo").status == 0)
         }
     }
 
