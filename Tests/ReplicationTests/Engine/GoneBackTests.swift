@@ -76,8 +76,9 @@ import Testing
         push.start()
         push.on(.pullIsComplete(true))
         push.on(.read(page(outgoing("a", 1, "2-b"))))
+        let first = try #require(push.list)
         push.on(.read(end(1)))
-        push.on(.answered(try #require(push.list), [.conflict(current: nil)]))
+        push.on(.answered(first, [.conflict(current: nil)]))
         // Offered once more, because the pull has brought all there is.
         push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-b")]))
         push.on(.answered(try #require(push.list), [.conflict(current: nil)]))
