@@ -247,14 +247,17 @@ extension ReadTransaction {
             if columnEquals(find, 1, parent) { return .accept }
             let current = RevisionID(stored: find.text(1))
             do throws(StoreError) {
-                if try readTree().isStandIn(current, for: parent) { return .accept }
+                let tree = try readTree()
+                // Nobody deleted it: its branches ended here in favour of others.
+                if tree.isStandIn(current, for: parent) || tree.isEnd(current) { return .accept }
             } catch {
                 guard case .documentDamaged = error else { throw error }
             }
         } else if find.integer(2) & DocumentFlags.deleted != 0, !proposal.missesDeletion {
             do throws(StoreError) {
                 // A branch that ended here is nothing new: accepted silently, it would live on at its sender, which has not learned of its end.
-                if try !readTree().contains(proposal.revision) { return .accept }
+                let tree = try readTree()
+                if !tree.contains(proposal.revision) || tree.isEnd(RevisionID(stored: find.text(1))) { return .accept }
             } catch {
                 // The proposed revision may repair it.
                 guard case .documentDamaged = error else { throw error }
@@ -276,6 +279,8 @@ extension ReadTransaction {
         }
         let current = tree.name(of: row.revision, naming)
         if proposal.revision == current || proposal.revision == row.revision { return .have }
+        // Nobody deleted it: its branches ended here in favour of others.
+        if row.isDeleted, tree.isEnd(row.revision) { return .accept }
         if let parent = proposal.parent {
             if parent == current || parent == row.revision || tree.isStandIn(row.revision, for: parent) { return .accept }
         } else if row.isDeleted, !proposal.missesDeletion, tree.revision(named: proposal.revision) == nil,

@@ -15,7 +15,8 @@ struct IncomingPlace {
     /// Its newest ancestor that is here.
     let ancestor: RevisionID?
     let descends: Bool
-    /// It was created on top of a tombstone, and the tombstone here is merely a different one.
+    /// It was created on top of a tombstone, and the tombstone here is merely a different one; or nobody deleted the document: all its branches ended here in
+    /// favour of others, which have yet to come.
     let goesOn: Bool
     /// It is not in conflict with anything here.
     let fits: Bool
@@ -26,9 +27,12 @@ struct IncomingPlace {
         // A peer that keeps one branch may continue the one that lost a decision here. A peer that keeps every branch just has not learned yet that
         // it ended. A branch that was deleted before it lost stays deleted; it becomes the peer's again if the peer reports each of its tombstones.
         let isOfRemote = conflicts == .store && incoming.remote != nil
+        let isNobodysDeletion = row.isDeleted && tree.isEnd(row.revision)
         let mayComeBack = incoming.isDeleted && row.isDeleted && isOfRemote
         var comesBack = false
-        if incoming.isResumed {
+        if isNobodysDeletion, !incoming.isDeleted, tree.isDeleted(revision) == false {
+            comesBack = tree.reviveBranch(revision)
+        } else if incoming.isResumed {
             tree.removeDeadBranches(of: revision, but: row.revision)
         } else if case .document = incoming.deletion, let end = tree.endOfBranch(of: revision), end != row.revision {
             if incoming.vector != nil {
@@ -47,7 +51,7 @@ struct IncomingPlace {
         descends = ancestor == row.revision || replaced.contains(row.revision)
         // Once all branches are deleted, there is nothing left to decide, though an earlier version may have recorded a conflict between them.
         let isOver = row.isDeleted && (!row.isConflicted || tree.leaves.allSatisfy(\.isDeleted))
-        goesOn = isOver && ancestor.map { tree.isTombstone($0) } == true
+        goesOn = isNobodysDeletion || isOver && ancestor.map { tree.isTombstone($0) } == true
         // What a passive side accepts without a resolver, it accepts with one as well.
         let isRecreated = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !incoming.isDeleted)
         fits = descends || goesOn || isRecreated || incoming.isDeleted && ancestor.map { tree.isLeaf($0) } == true
@@ -60,7 +64,9 @@ struct IncomingPlace {
         // Judging by versions, the sender takes a tombstone alongside ours to be newer than what it knows of, and would send it again and again.
         if incoming.vector != nil, row.isDeleted, tree.isTombstone(incoming.revision) { return .alreadyPresent }
         // Another branch has become current here, which its sender does not know yet.
-        return tree.isAncestor(incoming.revision, of: row.revision) ? .alreadyPresent : .conflict(current: row.revision)
+        if tree.isAncestor(incoming.revision, of: row.revision) { return .alreadyPresent }
+        let isDeleted = tree.leaves.contains { $0.isDeleted && !tree.isEnd($0.revision) && tree.isAncestor(incoming.revision, of: $0.revision) }
+        return isDeleted ? .ended(current: row.revision) : .conflict(current: row.revision)
     }
 }
 
@@ -96,7 +102,7 @@ extension ReadTransaction {
         }
         if incoming.revision == row.revision { return .alreadyPresent }
         let place = IncomingPlace(incoming, row, tree, .refuse)
-        if place.isHere, !place.hasWon { return place.refusal(of: incoming, row) }
+        if place.isHere, !place.hasWon, !place.comesBack { return place.refusal(of: incoming, row) }
         guard !place.fits, incoming.revision.generation <= DocumentLimits.revisionGeneration else { return nil }
         return .conflict(current: row.revision)
     }

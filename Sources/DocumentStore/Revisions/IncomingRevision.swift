@@ -87,6 +87,8 @@ public enum InsertOutcome: Sendable, Equatable {
     case insertedConflict(local: RevisionID, remote: RevisionID, sequence: SequenceNumber?)
     /// It was not stored (`ConflictHandling.refuse`).
     case conflict(current: RevisionID)
+    /// The same for one that is here and was deleted, beside the current one: its sender has yet to learn of that deletion.
+    case ended(current: RevisionID)
 }
 
 /// The revision of a document that a peer had at some time.

@@ -118,7 +118,10 @@ extension WriteTransaction {
         let (isHere, replaced, hasWon, ancestor) = (place.isHere, place.replaced, place.hasWon, place.ancestor)
         let (descends, goesOn, fits) = (place.descends, place.goesOn, place.fits)
         if isHere, !hasWon, !place.comesBack {
-            if conflicts == .refuse, case .conflict(let current) = place.refusal(of: incoming, row) { return .conflict(current: current) }
+            if conflicts == .refuse {
+                let refusal = place.refusal(of: incoming, row)
+                if refusal != .alreadyPresent { return refusal }
+            }
             guard conflicts == .store, let remote = incoming.remote, row.isLeft(by: remote, for: new.revision, in: tree),
                 incoming.leaves(row, for: new.revision, isHere: true)
             else {

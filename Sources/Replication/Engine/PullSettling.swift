@@ -28,6 +28,10 @@ extension PullMachine {
                 if case .stored = each.end { listed.remove(each.id) } else { listed.insert(each.id) }
                 if case .stored(.alreadyPresent) = each.end { wereHere.append((each.id, each.version)) }
                 if case .stored(.conflict(let current)) = each.end { met.append((each.id, current)) }
+                if case .stored(.ended(let current)) = each.end {
+                    met.append((each.id, current))
+                    wereHere.append((each.id, each.version))
+                }
             case .refused(let error):
                 complete(each.sequence)
                 refused.append(NotTaken(id: each.id, revision: each.version, sequence: each.sequence, error: error))
@@ -59,7 +63,7 @@ extension PullMachine {
             // Without a resolver the decision is made elsewhere: a replicator here brought the other branch.
             if settings.hasResolver { conflicts.append(each.id) }
             return .stored
-        case .stored(.conflict):
+        case .stored(.conflict), .stored(.ended):
             counts.failed += 1
             // The current revision is named only to peers with access to the document: they learn it from the answer to a proposal.
             let error = ReplicationError.conflict("document \(each.id) has another revision here")

@@ -129,7 +129,7 @@ package struct PeerWriting: Sendable {
                 case .failed(let error):
                     outcomes[step.index] = .refused(
                         ReplicationError(refusing: error))
-                case .stored(.conflict): outcomes[step.index] = .conflict
+                case .stored(.conflict), .stored(.ended): outcomes[step.index] = .conflict
                 case .stored(let insertion):
                     outcomes[step.index] = .stored(step.revision.revision)
                     if case .insertedConflict = insertion { conflicts.append(step.revision.id) }
