@@ -73,7 +73,8 @@ public struct ReplicationLimitValues: Sendable {
     /// `rows_read_again`: documents re-read in one go because they changed while being pushed or are due again; each may have the maximum document
     /// size.
     public var rowsReadAgain = 10
-    /// `offers_per_document`: how often one revision is offered to a peer that names a different current revision each time.
+    /// `offers_per_document`: how often one revision is offered to a peer that names a different current revision each time, and how often a peer that goes
+    /// back to the same revision is offered the current one on a connection.
     public var offersPerDocument = 5
     /// `held_documents`: documents that a peer's feed may skip because the filter fails on them. A filter that fails on more is considered broken,
     /// and the feed stalls.

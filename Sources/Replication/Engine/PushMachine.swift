@@ -56,7 +56,7 @@ struct PushMachine {
         overtaken = OvertakenDocuments(limit: settings.limits.echoMemory)
         crossed = CrossedRevisions(limit: settings.limits.echoMemory)
         fetchedDeletions = FetchedDeletions(limit: settings.limits.echoMemory)
-        returned = ReturnedDocuments(limit: settings.limits.echoMemory)
+        returned = ReturnedDocuments(limit: settings.limits.echoMemory, times: settings.limits.offersPerDocument)
         recreations = Recreations(limit: settings.limits.echoMemory / 10)
         refused = RefusedRetries(settings.limits)
         ownBlobs = OwnBlobWaits(limit: settings.limits.refusedDocuments)

@@ -202,7 +202,13 @@ extension PushMachine {
     /// The new revision is read in its turn.
     mutating func accept(moved id: DocumentID, _ isMoved: Bool, _ actions: inout [PushAction]) {
         guard case .comparing(let document)? = ledger.phase(of: id) else { return }
-        if isMoved { ledger.finish(id) } else { lose(document, to: document.peerVersion, &actions) }
+        if isMoved { return ledger.finish(id) }
+        guard let tombstone = document.peerVersion, recreations.history(of: id, document.version) == nil else {
+            return lose(document, to: document.peerVersion, &actions)
+        }
+        // Another remote has it, too, so that it stays as it is: for this one, it is created anew.
+        recreations.note(id, document.version, since: [])
+        ledger.readAgainForRest(id, peerVersion: tombstone)
     }
 
     /// The peer holds a revision that ours is not known to descend from.

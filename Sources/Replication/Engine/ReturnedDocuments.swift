@@ -7,9 +7,10 @@ struct ReturnedDocuments {
     private var versions: [DocumentID: Version] = [:]
     private let limit: Int
 
-    init(limit: Int) { (seen, self.limit) = (SeenRevisions(limit: limit), limit / 10) }
+    /// - Parameter times: how often it may go back to the same revision on a connection. In a ring it may do so while its other neighbours decide.
+    init(limit: Int, times: Int) { (seen, self.limit) = (SeenRevisions(limit: limit, times: times), limit / 10) }
 
-    /// Whether the peer has not gone back to it before on this connection.
+    /// Whether the peer has not gone back to it too often.
     mutating func insert(_ id: DocumentID, _ version: Version) -> Bool {
         guard seen.insert(id, version) else { return false }
         if versions.count >= limit { versions.removeAll(keepingCapacity: true) }

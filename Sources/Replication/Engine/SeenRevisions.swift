@@ -1,20 +1,25 @@
 import Documents
 
-/// Revisions of the peer's that were here although it offered or sent them, once each: what follows from one must not bring it again and again.
+/// Revisions of the peer's that were here although it offered or sent them, a few times each: what follows from one must not bring it again and again.
 struct SeenRevisions {
     /// If there are more, all are forgotten.
     let limit: Int
-    /// Hashes, which take little memory and are different in each process: nobody can make two revisions count as one.
-    private var seen: Set<Int> = []
+    /// How often each of them counts.
+    let times: Int
+    /// By hashes, which take little memory and are different in each process: nobody can make two revisions count as one.
+    private var seen: [Int: Int] = [:]
 
-    init(limit: Int) { self.limit = limit }
+    init(limit: Int, times: Int = 1) { (self.limit, self.times) = (limit, times) }
 
-    /// Whether it was not seen before.
+    /// Whether it counts once more.
     mutating func insert(_ id: DocumentID, _ version: Version) -> Bool {
         if seen.count >= limit { seen.removeAll(keepingCapacity: true) }
         var hasher = Hasher()
         hasher.combine(id)
         hasher.combine(version)
-        return seen.insert(hasher.finalize()).inserted
+        let hash = hasher.finalize()
+        guard seen[hash, default: 0] < times else { return false }
+        seen[hash, default: 0] += 1
+        return true
     }
 }
