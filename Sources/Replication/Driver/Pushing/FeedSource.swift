@@ -193,7 +193,9 @@ struct FeedSource: Sendable {
         if areTombstones(tree, version, current) { return .same(current) }
         if goesOn(tree, version, beside: current) {
             let above = ancestors.prefix { tree.isDeleted($0) == false }
-            return .goesOn(beside: current, sinceDeletion: above.count < ancestors.count ? Array(above) : nil)
+            guard above.count < ancestors.count else { return .goesOn(beside: current) }
+            // Without what both have in common: the peer would take it for an edit of what it has deleted.
+            return .goesOn(beside: current, sinceDeletion: above.prefix { !tree.isAncestor($0, of: current) })
         }
         return end(tree, of: current, beside: version).map { .ended($0) } ?? .unknown
     }
