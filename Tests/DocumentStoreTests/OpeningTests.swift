@@ -102,13 +102,14 @@ import Testing
         #expect(damaged == path)
     }
 
-    @Test func aCopyOfADamagedFileNamesTheFileThatIsDamaged() async throws {
+    /// Of a page of ones, SQLite says that the disk is full.
+    @Test(arguments: [0x5A, 0xFF] as [UInt8]) func aCopyOfADamagedFileNamesTheFileThatIsDamaged(_ damage: UInt8) async throws {
         let store = try Store()
-        for n in 0..<200 { _ = try await store.save("d\(n)", "{\"text\":\"\(String(repeating: "x", count: 500))\"}") }
+        for n in 0..<200 { _ = try await store.save("d\(n)", "{\"text\":\"\(String(repeating: "x", count: 5_000))\"}") }
         store.database.close()
         let path = store.folder + "/db.sqlite3"
         var bytes = try readFile(path)
-        for index in 8 * 4096..<bytes.count { bytes[index] = 0x5A }
+        for index in bytes.count / 8192 * 4096..<bytes.count { bytes[index] = damage }
         try writeFile(path, bytes)
         let error = #expect(throws: StoreError.self) { try Copying.vacuum(path, into: store.folder + "/copy.sqlite3") }
         guard case .corrupt(path, _)? = error else { return #expect(Bool(false), "\(String(describing: error))") }

@@ -16,10 +16,22 @@ enum Copying {
             defer { connection.close() }
             try connection.execute("VACUUM INTO '\(copy.with("'", replacedBy: "''"))'")
         } catch {
+            // A copy of damaged rows may end as if the disk were full.
+            if error.kind == .full, let damage = damage(path) { throw StoreError.corrupt(path: path, detail: damage) }
             // Corruption concerns the source; anything else happened to the copy.
             let isOfSource = error.kind == .corrupt || error.kind == .notADatabase
             throw StoreError(error, path: isOfSource ? path : copy)
         }
+    }
+
+    /// The first damage that SQLite finds in a database; nil for none.
+    private static func damage(_ path: String) -> String? {
+        do {
+            let connection = try Connection(path: path, mode: .readOnly)
+            defer { connection.close() }
+            let verdict = try connection.text("PRAGMA quick_check(1)") ?? ""
+            return verdict == "ok" ? nil : verdict
+        } catch { return error.kind == .corrupt || error.kind == .notADatabase ? "\(error)" : nil }
     }
 
     /// What a copy contains, after SQLite's own check of it.
