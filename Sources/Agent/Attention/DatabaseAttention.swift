@@ -6,7 +6,7 @@ import Encodings
 extension Agent {
     nonisolated func attention(of database: Database) async -> [Attention] {
         let subject = "database \(database.name)"
-        let fileRemedy = "look at the disk (dmesg, smartctl); nightjar doctor says how much of the file can be read; what is lost comes back from a backup "
+        let fileRemedy = "look at the disk (dmesg, smartctl); nightjar export saves what can be read and names the rest, which comes back from a backup "
             + "(nightjar restore), with the agent stopped"
         var list: [Attention] = []
         do { _ = try await database.read { try $0.lastSequence(database.collections[0]) } } catch {

@@ -63,7 +63,7 @@ extension Agent {
             list.append(
                 Attention(
                     .documentsRefused, subject, since: status.behindSince.push, "the peer accepts nothing from us: \(error.cause)",
-                    remedy: "let this login write there, or set type: pull; \(retriesOfPush(by: name))"))
+                    remedy: "let this login write there, or set type: pull, so that what is written here stays here; \(retriesOfPush(by: name))"))
         }
         if let error = status.refusals.space, status.activity != .stopped {
             list.append(Attention(.pullWaits, subject, since: status.behindSince.space, "the pull waits for room: \(error.cause)", remedy: roomRemedy))
@@ -181,7 +181,7 @@ extension Agent {
         if !error.isTransient {
             return [
                 Attention(
-                    .replicatorFailing, subject, since: since, "gets no further: \(error.cause)", remedy: "\(remedy) it resumes by itself, or at once with \(start)")
+                    .replicatorFailing, subject, since: since, "gets no further: \(error.cause)", remedy: "\(remedy) it resumes by itself, or at once with \(start); after a change of the configuration with nightjar reload")
             ]
         }
         guard now - since >= offlineSeconds else { return interruptions(of: replicator, now: now) }

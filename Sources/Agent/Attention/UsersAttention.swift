@@ -62,7 +62,7 @@ extension Agent {
                     list.append(
                         Attention(
                             .authenticatorFailing, subject, "\(file):\(wrong.line): user \(wrong.user): \(wrong.problem); only logins as this user are affected",
-                            remedy: "fix or remove that line, or nightjar user passwd \(wrong.user); until then logins as this user are answered 503"))
+                            remedy: "fix or remove that line, or replace its hash with nightjar user passwd \(wrong.user), or its options with nightjar user permit \(wrong.user); until then logins as this user are answered 503"))
                     continue
                 }
                 list.append(

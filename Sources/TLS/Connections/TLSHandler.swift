@@ -235,7 +235,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     private func heardPlainHTTP(_ context: ChannelHandlerContext) {
         if isClient {
             let target = engine?.endpoint.map { "\($0.host) port \($0.port)" } ?? "the server"
-            return fail(TLSError(.plainHTTP, "\(target) speaks plain HTTP, not TLS", advice: "use ws: or http:, or enable TLS at the server"))
+            return fail(TLSError(.plainHTTP, "\(target) speaks plain HTTP, not TLS", advice: "use ws: or http: if this is the right port, or enable TLS at the server"))
         }
         let error = TLSError(.plainHTTP, "a client spoke plain HTTP to this TLS port", advice: "it has to use https: or wss:")
         end(error)

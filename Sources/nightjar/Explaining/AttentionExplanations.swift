@@ -7,8 +7,8 @@ extension Explanation {
         Explanation(
             "database_unreadable", "The file of a database is damaged, gone, or was replaced while the agent was running; or its disk is failing; or the folder of "
                 + "its blobs is gone. If SQLite found the file malformed when it was about to write, nothing more is written to it.",
-            "Look at the disk (dmesg, smartctl). Put the file back, or stop the agent and restore a backup: nightjar restore. nightjar doctor says how much of the "
-                + "file can still be read, and allows writes again if it finds the file sound; nightjar export saves what can be read. If the whole data folder is gone, "
+            "Look at the disk (dmesg, smartctl). Put the file back, or stop the agent and restore a backup: nightjar restore. nightjar export saves what can be read "
+                + "and names the rest. nightjar doctor allows writes again if it finds the file sound. If the whole data folder is gone, "
                 + "the one in its place was made for the agent's socket only: remove it once the agent has stopped, and restore everything."),
         Explanation(
             "writes_failing", "The disk accepts no writes: it is full or failing. What was acknowledged before is safe; nothing new is stored.",
@@ -40,11 +40,11 @@ extension Explanation {
             "Make room: remove what is not the agent's, then nightjar compact, or a shorter history and delta_sync.max_bytes."),
         Explanation(
             "writes_refused", "The disk is so full (disk.refuse_writes, 90 %) that writes made here are refused with 507. What peers bring is still accepted.",
-            "Make room: remove what is not the agent's, delete or purge documents, then nightjar compact. It ends by itself."),
+            "Make room: remove what is not the agent's, purge documents (nightjar doc purge; a deletion would go to every peer), then nightjar compact. It ends by itself."),
         Explanation(
             "database_read_only", "The disk is so full (disk.read_only, 95 %) that nothing but deletions is accepted, not even from peers: they keep their documents "
                 + "and try again.",
-            "Make room: remove what is not the agent's, delete or purge documents, then nightjar compact. It ends by itself."),
+            "Make room: remove what is not the agent's, purge documents (nightjar doc purge; a deletion would go to every peer), then nightjar compact. It ends by itself."),
         Explanation(
             "quota_reached", "The database has reached its quota: nothing but deletions is accepted.",
             "Delete or purge documents: their space is free at once, and blobs that no document names any more are removed by themselves within the hour. Or raise the "
@@ -52,7 +52,7 @@ extension Explanation {
         Explanation(
             "pull_waits_for_room", "There is no room here for documents or blobs that the peer of a replicator has: the disk or the database's quota is used up. "
                 + "They stay at the peer; deletions and documents that fit are still pulled, and pushing goes on.",
-            "Make room: delete or purge documents, remove what is not the agent's from the disk, or raise the quota and nightjar reload. The pull resumes by itself."),
+            "Make room: purge documents (nightjar doc purge; a deletion would go to every peer), remove what is not the agent's from the disk, or raise the quota and nightjar reload. The pull resumes by itself."),
         Explanation(
             "documents_damaged", "The stored data of a document, or the file of a blob, cannot be read or was altered; or the file of a blob that a document names "
                 + "is gone. Peers do not get that document, or the documents that name the blob; everything else goes on.",
