@@ -165,8 +165,13 @@ struct ReloadTests {
         let status = try await edge.replicator("hub")
         #expect(status["activity"]?.asString == activity && status["suspended"]?.asBool == (how == "suspend"), "\(status.text)")
         #expect(try await !hub.has("late"))
+        // Nobody is ill, but it may have been forgotten.
+        let kind = how.hasSuffix("true") ? "replicator_kept_stopped" : "replicator_halted"
+        let health = try await edge.admin.get("/health")
+        #expect(health.status == 200 && health.text.contains(kind) && health.text.contains("\(word) by an operator"), "\(health)")
         try await edge.post("/api/replicators/hub/\(how == "suspend" ? "resume" : "start")")
         try await eventually("late arrives") { try await hub.has("late") }
+        #expect(try await !edge.admin.get("/health").text.contains(kind))
         let running = try await edge.reload(Configuration.edge(to: port, more: "limits: { max_blob_bytes: 2MiB }\n"))
         #expect(running.output.contains("replicator hub started"), "\(running)")
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }

@@ -30,6 +30,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case hiddenConflicts = "hidden_conflicts"
     case replicatorStopped = "replicator_stopped"
     case replicatorKeptStopped = "replicator_kept_stopped"
+    case replicatorHalted = "replicator_halted"
     case replicatorFailing = "replicator_failing"
     case pullWaits = "pull_waits_for_room"
     case replicatorOffline = "replicator_offline"
@@ -68,7 +69,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // Anything that a peer or a stranger can cause alone belongs here: otherwise they could make the agent report itself unhealthy.
         case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing, .usersWithoutChannels,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .breakerOpenForPeer, .listenerStopped, .replicatorKeptStopped, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .breakerOpenForPeer, .listenerStopped, .replicatorKeptStopped, .replicatorHalted, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
             .attention
         }
     }

@@ -27,7 +27,15 @@ extension Agent {
 
     /// The operator who stopped it may have forgotten it, or be another one.
     private nonisolated func keptStopped(_ record: ReplicatorRecord, _ name: String) -> [Attention] {
-        guard record.isStopped else { return [] }
+        guard record.isStopped else {
+            guard let halt = shared.withLock({ $0.replicatorHalts[name] }) else { return [] }
+            let (text, action) =
+                switch halt {
+                case .stopped: ("stopped by an operator, and nothing is replicated until it is started or the agent restarts", "start")
+                case .suspended: ("suspended by an operator, and nothing is replicated until it is resumed or the agent restarts", "resume")
+                }
+            return [Attention(.replicatorHalted, "replicator \(name)", text, remedy: "if nobody needs that any more: nightjar replicator \(name) \(action)")]
+        }
         return [
             Attention(
                 .replicatorKeptStopped, "replicator \(name)", since: record.stoppedAt,

@@ -148,6 +148,9 @@ extension Explanation {
             "replicator_kept_stopped", "An operator stopped a replicator with stop --keep: it stays stopped, even after the agent restarts, and nothing is replicated.",
             "If nobody needs it stopped any more: nightjar replicator NAME start. nightjar audit says who stopped it."),
         Explanation(
+            "replicator_halted", "An operator stopped or suspended a replicator: nothing is replicated until it is started or resumed, or the agent restarts.",
+            "If nobody needs that any more: nightjar replicator NAME start, or resume. nightjar audit says who did it."),
+        Explanation(
             "replicator_failing", "A replicator cannot continue until somebody acts: a login, a certificate or an address is wrong.",
             "Do what the remedy says, here or at the peer. It retries by itself now and then; nightjar replicator NAME start retries at once."),
         Explanation(
