@@ -23,8 +23,8 @@ struct RequestedRows {
 
     mutating func ask(_ sequence: RemoteSequence, _ id: DocumentID, _ revision: Version, peerHad: PeerRevision) {
         var earlier = begin(id, revision)
-        // Not needed for a peer with several revisions of a document, and each of a thousand would list all others.
-        if peerHad == .unknown, earlier.count > EngineBounds.namedOffers { earlier = [] }
+        // Each of a thousand would list all others. Not needed for a peer with several revisions of a document; what others had is among the last.
+        if earlier.count > EngineBounds.namedOffers { earlier = peerHad == .unknown ? [] : earlier.suffix(EngineBounds.namedOffers) }
         rows[sequence] = RequestedRow(id: id, revision: revision, peerHad: peerHad, offeredBefore: earlier)
     }
 

@@ -112,9 +112,13 @@ struct CouchLeafTests {
             return HeldBytes.revision(doc("a"), rev("1-0000"), RevisionHistory([]), nil, [], PeerBranches(isLoser: true, others: others))
         }
         #expect(cost(1_000) == cost(1))
-        var asked = RequestedRows()
-        for n in 0..<1_000 { asked.ask(RemoteSequence(json: "\(n)"), doc("a"), rev("1-\(n)000"), peerHad: .unknown) }
-        let last = asked.giveUp(RemoteSequence(json: "999"))
-        #expect((last?.offeredBefore.count ?? .max) < 100)
+        // Nor with that of a peer which offers one revision after the other and sends none.
+        for known in [PeerRevision.unknown, .had(rev("1-aa"))] {
+            var asked = RequestedRows()
+            for n in 0..<1_000 { asked.ask(RemoteSequence(json: "\(n)"), doc("a"), rev("1-\(n)000"), peerHad: known) }
+            let last = asked.giveUp(RemoteSequence(json: "999"))
+            #expect((last?.offeredBefore.count ?? .max) < 100)
+            #expect(known == .unknown || last?.offeredBefore.last == rev("1-998000"))
+        }
     }
 }
