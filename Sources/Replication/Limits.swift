@@ -191,7 +191,7 @@ public struct ReplicationLimitValues: Sendable {
     /// `checkpoint_interval`: seconds from the first progress to the saving of a checkpoint.
     public var checkpointIntervalSeconds = 5
     /// `deferral`: seconds until a continuous push again offers what the peer could not take temporarily; doubles each time, up to `max_deferral`.
-    public var deferralSeconds = 5
+    public var deferralSeconds = 30
     /// `max_deferral`: the longest such delay, in seconds. Couchbase Lite's longest retry delay.
     public var maximumDeferralSeconds = 300
     /// `refused_retry`: seconds until a continuous push again offers what the peer refused; doubles per document with each refusal of the same

@@ -91,7 +91,6 @@ import Testing
         lesser.endedLeaves = [rev("2-bb")]
         _ = try await take(lesser)
         #expect(try await store.get("x")?.revision == rev("2-aa"))
-        #expect(try await leaves(store) == [rev("2-aa"), RevisionTree.end(of: rev("2-bb"))])
 
         let offer = RevisionOffer(id: doc("x"), revision: name)
         let needs = try await store.database.read { try $0.missing(c, [offer], from: remote, naming: .vectors) }

@@ -282,7 +282,7 @@ import Testing
         #expect(push.on(.pullIsComplete(true)) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a")])) == ["offer a@2-a"])
         push.on(.answered(push.list ?? nothing, [.conflict(current: rev("2-x"))]))
-        #expect(push.on(.compared([(doc("a"), .unknown)])) == ["report a 409", "exclude a@2-a", "timer 5"])
+        #expect(push.on(.compared([(doc("a"), .unknown)])) == ["report a 409", "exclude a@2-a", "timer 30"])
         #expect(push.machine.isIdle && push.machine.ledger.completedThrough == 0 && push.machine.ledger.waiting == 1)
         // Whatever else happens, it is not tried again before its time.
         #expect(push.on(.pullIsComplete(true)) == [])
@@ -314,7 +314,7 @@ import Testing
 
     @Test func aTemporaryRefusalIsRetriedLaterAndHoldsTheSequence() {
         var push = sent()
-        #expect(push.on(.refused(doc("a"), http(503))) == ["report a 503", "timer 5"])
+        #expect(push.on(.refused(doc("a"), http(503))) == ["report a 503", "timer 30"])
         #expect(push.machine.isIdle && push.machine.ledger.completedThrough == 0 && push.isClean)
         #expect(push.on(.retryIsDue) == ["again a"])
         push.on(.readAgain([doc("a")], [outgoing("a", 1)]))

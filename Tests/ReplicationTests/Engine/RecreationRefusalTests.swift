@@ -73,9 +73,20 @@ import Testing
         #expect(push.machine.isIdle && push.isClean && push.machine.ledger.completedThrough == 1 && push.counts.failed == 0)
     }
 
-    @Test func whatCannotBeMovedWaits() throws {
+    /// Another remote may have it, too.
+    @Test func whatCannotBeMovedIsCreatedAnewThereOnceAndWaitsThen() throws {
         var push = try refused(pulls: false)
         push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))]))
+        push.on(.answered(try #require(push.list), [.conflict(current: rev("2-x"))]))
+        push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))]))
+        #expect(push.on(.moved(doc("a"), false)) == ["again a"])
+        var document = recreated()
+        document.peerVersion = rev("2-x")
+        push.on(.readAgain([doc("a")], [document]))
+        guard case .offer(let list, let documents)? = push.last.first else { Issue.record("\(push.last.map(\.words))"); return }
+        #expect(documents.first?.history == [])
+        push.on(.answered(list, [.conflict(current: rev("2-x"))]))
+        #expect(push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))])) == ["offer a@3-a"])
         push.on(.answered(try #require(push.list), [.conflict(current: rev("2-x"))]))
         push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))]))
         push.on(.moved(doc("a"), false))
