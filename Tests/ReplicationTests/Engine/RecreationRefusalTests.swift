@@ -86,9 +86,7 @@ import Testing
         guard case .offer(let list, let documents)? = push.last.first else { Issue.record("\(push.last.map(\.words))"); return }
         #expect(documents.first?.history == [])
         push.on(.answered(list, [.conflict(current: rev("2-x"))]))
-        #expect(push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))])) == ["offer a@3-a"])
-        push.on(.answered(try #require(push.list), [.conflict(current: rev("2-x"))]))
-        push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))]))
+        #expect(push.on(.compared([(doc("a"), .goesOn(beside: rev("2-x")))])) == ["move a@3-a below 2-x"])
         push.on(.moved(doc("a"), false))
         #expect(push.counts.failed == 1 && push.last.map(\.words).contains("exclude a@3-a"))
     }
