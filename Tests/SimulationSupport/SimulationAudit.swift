@@ -13,8 +13,9 @@ struct AuditedState: Equatable {
 
 /// What has to be true during a run, apart from counts.
 extension Simulation {
-    /// Simulated time within which every policy has answered: questions to policies hold memory even after their connection has ended.
-    private static let longestPolicy: UInt64 = 10_000_000_000
+    /// Simulated time within which every policy has answered: questions to policies hold memory even after their connection has ended, and a slow resolver is
+    /// asked about one conflict after the other.
+    private static let longestPolicy: UInt64 = 60_000_000_000
 
     /// When nothing is under way, nobody who claims to be idle owes anything, and nobody holds memory for a connection that is gone.
     func audit() {
