@@ -139,6 +139,8 @@ extension PushMachine {
     /// The peer's current revisions of these documents are here, and others may be current: it may have gone back to a branch that ended here, and has to
     /// be offered what is current.
     mutating func lookAgain(_ revisions: [(DocumentID, Version)]) {
+        // The peer would tell the parent once more.
+        if settings.limits.hasPlanted(.forgottenParent) { return }
         let revisions = revisions.filter { returned.insert($0.0, $0.1) }
         guard settings.style == .propose else {
             if isOver { return }
