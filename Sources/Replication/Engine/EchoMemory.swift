@@ -53,11 +53,9 @@ struct EchoMemory {
 
     /// A peer whose revision was refused because of these may not hold them, even if it sent them itself: a peer that prunes its history forgets
     /// revisions that it does not yet know to be here. They no longer count as echoes.
-    ///
-    /// - Returns: the documents for which the peer has not been through this before.
-    mutating func meet(_ revisions: [(DocumentID, Version)]) -> [DocumentID] {
+    mutating func meet(_ revisions: [(DocumentID, Version)]) {
         if met.count >= limit { met.removeAll(keepingCapacity: true) }
-        return revisions.compactMap { met.insert(Echo(id: $0, version: $1)).inserted ? $0 : nil }
+        for (id, version) in revisions { met.insert(Echo(id: id, version: version)) }
     }
 
     func holds(_ id: DocumentID, _ version: Version) -> Bool {

@@ -125,7 +125,7 @@ struct PushMachine {
         case .recordNow: note(&actions)
         case .pulled(let revisions, let listed, let peerHad): accept(pulled: revisions, listed: listed, peerHad, &actions)
         case .alreadyHere(let revisions): lookAgain(revisions)
-        case .refusedInFavourOf(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
+        case .refusedInFavourOf(let revisions): announceAgain(revisions)
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
         case .blobMended(let digest): ledger.callBack(ownBlobs.take(digest))

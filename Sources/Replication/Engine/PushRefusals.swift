@@ -136,6 +136,14 @@ extension PushMachine {
         ledger.callBack([id])
     }
 
+    /// These were the reason for which the peer's own revisions were refused. It is offered them each time, however often it has had them: it may have dropped
+    /// them since, in favour of what others decided.
+    mutating func announceAgain(_ revisions: [(DocumentID, Version)]) {
+        guard settings.style == .announce, !isOver else { return }
+        echoes.meet(revisions)
+        ledger.callBack(revisions.map(\.0))
+    }
+
     /// The peer's current revisions of these documents are here, and others may be current: it may have gone back to a branch that ended here, and has to
     /// be offered what is current.
     mutating func lookAgain(_ revisions: [(DocumentID, Version)]) {
