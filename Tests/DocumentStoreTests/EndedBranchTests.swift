@@ -101,6 +101,35 @@ import Testing
         #expect(try await store.get("x")?.revision == rev("2-bb"))
     }
 
+    /// Two neighbours decided one conflict differently, and each told of the end of its loser.
+    @Test(arguments: [RevisionNaming.trees, .vectors]) func aDocumentOfWhichOnlyEndsAreLeftWasDeletedByNobody(_ naming: RevisionNaming) async throws {
+        let store = try Store()
+        let c = try store.c
+        _ = try await store.insert("x", "2-aa", ["1-00"], body: #"{"n":1}"#)
+        _ = try await store.insert("x", RevisionTree.end(of: rev("2-aa")).text, ["2-aa"], deleted: true, .refuse)
+        #expect(try await store.get("x")?.isDeleted == true)
+        // Whoever still has one of them may bring it, whatever is known of what is here.
+        let proposals = [Proposal(id: doc("x"), revision: rev("2-aa"), parent: nil), Proposal(id: doc("x"), revision: rev("2-bb"), parent: rev("1-00"))]
+        #expect(try await store.database.read { try $0.checkProposals(c, proposals, naming: naming) } == [.accept, .accept])
+        guard case .inserted = try await store.insert("x", "2-aa", ["1-00"], body: #"{"n":1}"#, .refuse) else { return #expect(Bool(false), "it is refused") }
+        #expect(try await store.get("x")?.revision == rev("2-aa"))
+        #expect(try await leaves(store) == [rev("2-aa")])
+        _ = try await store.insert("x", RevisionTree.end(of: rev("2-aa")).text, ["2-aa"], deleted: true, .refuse)
+        guard case .inserted = try await store.insert("x", "2-bb", ["1-00"], .refuse) else { return #expect(Bool(false), "it is refused") }
+        #expect(try await store.get("x")?.revision == rev("2-bb"))
+    }
+
+    /// Its sender has yet to learn of the deletion, which is not the one that is read.
+    @Test func aRevisionThatWasDeletedBesideAGreaterTombstoneIsRefusedAsSuch() async throws {
+        let store = try Store()
+        _ = try await store.insert("x", "5-aa", ["4-aa", "3-aa", "2-aa", "1-aa"], deleted: true)
+        _ = try await store.insert("x", "1-bb", .refuse)
+        _ = try await store.save("x", "{}", deleted: true, parent: rev("1-bb"))
+        #expect(try await store.get("x")?.revision == rev("5-aa"))
+        #expect(try await store.insert("x", "1-bb", .refuse) == .ended(current: rev("5-aa")))
+        #expect(try await store.insert("x", "4-aa", ["3-aa", "2-aa", "1-aa"], .refuse) == .alreadyPresent)
+    }
+
     @Test func theNewestEndsAreKept() async throws {
         let store = try Store()
         await store.database.noteBranchKeeper()

@@ -46,6 +46,19 @@ import Testing
         #expect(page.documents.first?.history.first == revisions[18])
     }
 
+    @Test func aDocumentOfWhichOnlyEndsAreLeftIsToldToNobody() async throws {
+        let database = try TestDatabase()
+        let source = FeedSource(collection: try database.collection(), skipsConflicts: true)
+        try await database.insert("x", "1-aa")
+        var end = IncomingRevision(
+            id: doc("x"), revision: RevisionTree.end(of: rev("1-aa")), history: RevisionHistory([rev("1-aa")]), isDeleted: true, body: [])
+        end.deletion = .leaf
+        _ = try await database.database.write { [source, end] in try $0.insert(end, into: source.collection, conflicts: .refuse) }
+        #expect(try await database.get("x")?.isDeleted == true)
+        let page = try await database.database.read { try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: false, historyLimit: 20) }
+        #expect(page.documents.isEmpty && page.next.sequence > 0)
+    }
+
     @Test func anOfferKnowsTheEndOfThePeersBranch() async throws {
         let database = try TestDatabase()
         var source = FeedSource(collection: try database.collection(), skipsConflicts: true)

@@ -5,6 +5,7 @@ import Encodings
 import Interfaces
 import NIOCore
 import Replication
+import TestSupport
 import Testing
 
 /// A document that was deleted, recreated by somebody who did not know that, and deleted again: the first of its two tombstones is the greater.
@@ -65,5 +66,20 @@ struct TombstoneTests {
         let tombstones = offered.filter { $0.hasPrefix("x ") }
         #expect(tombstones.count == 2 && tombstones.first?.hasPrefix("x 2-") == true && tombstones.last == "x 5-aa", "\(offered)")
         #expect(offered.count { $0.hasPrefix("y ") } == 1)
+    }
+
+    /// It is told of one tombstone only, because the push filter has not seen what the others ended; its own revision it knows.
+    @Test("a peer that pushes what was deleted here is told of that deletion, although another tombstone is read", .timeLimit(.minutes(5)))
+    func pushed() async throws {
+        _ = try await insert("1-bb")
+        try await hub.put("x", "{}", deleted: true)
+        let a = try TestDatabase("a")
+        try await a.insert("x", "5-aa", ["4-aa", "3-aa", "2-aa", "1-aa"], deleted: true)
+        try await a.insert("x", "1-bb")
+        let target = Hub(PassiveConfiguration(listener: "hub", database: hub.database, pushFilter: TestFilter { _, _ in .pass }), owner: hub)
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), target)
+        await replicator.start()
+        try await eventually("it is deleted at the gateway") { try await a.get("x")?.isDeleted == true }
+        await replicator.stop()
     }
 }
