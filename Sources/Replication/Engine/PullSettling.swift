@@ -39,7 +39,8 @@ extension PullMachine {
             }
         }
         listNotTaken(refused, &actions)
-        if !came.isEmpty { actions.append(.notifyPush(came, listed: listed, peerHad: peerHad)) }
+        let here = wereHere.isEmpty ? [] : Set(wereHere.map(\.0))
+        if !came.isEmpty { actions.append(.notifyPush(came, listed: listed, peerHad: peerHad, here: here)) }
         if !wereHere.isEmpty { actions.append(.notifyPushOfAlreadyHere(wereHere)) }
         if !met.isEmpty { actions.append(.notifyPushOfRefusal(met)) }
         if !over.isEmpty || !staying.isEmpty { actions.append(.releaseBlobs(over, staying: staying)) }

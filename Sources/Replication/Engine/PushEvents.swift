@@ -68,8 +68,8 @@ enum PushEvent: Sendable {
     /// Acknowledged versions must be recorded at once: a checkpoint is about to claim them.
     case recordNow
     /// The peer sent these revisions on this connection; they are stored. `listed`: those that are on the list of held and rejected ones instead. `peerHad`:
-    /// what the peer was known to have when it offered each; empty if that is unknown.
-    case pulled([(DocumentID, Version)], listed: Set<DocumentID> = [], peerHad: [PeerRevision] = [])
+    /// what the peer was known to have when it offered each; empty if that is unknown. `here`: those that were here already and changed nothing.
+    case pulled([(DocumentID, Version)], listed: Set<DocumentID> = [], peerHad: [PeerRevision] = [], here: Set<DocumentID> = [])
     /// The peer's revisions of these documents were here already, and need not be the current ones.
     case alreadyHere([(DocumentID, Version)])
     /// The peer's revisions of these documents were refused because these revisions are current here: it needs them to make progress.

@@ -123,7 +123,7 @@ struct PushMachine {
         case .noted(let batch): acknowledged.noted(batch)
         case .messageMade(let id): ledger.releaseBody(of: id)
         case .recordNow: note(&actions)
-        case .pulled(let revisions, let listed, let peerHad): accept(pulled: revisions, listed: listed, peerHad, &actions)
+        case .pulled(let revisions, let listed, let peerHad, let here): accept(pulled: revisions, listed: listed, peerHad, here: here, &actions)
         case .alreadyHere(let revisions): lookAgain(revisions)
         case .refusedInFavourOf(let revisions): announceAgain(revisions)
         case .pullIsComplete(let isComplete): isPullComplete = isComplete

@@ -97,7 +97,7 @@ extension PushMachine {
 
     /// - Parameter peerHad: for each revision, what the peer was known to have when it offered it; empty if that is unknown.
     mutating func accept(
-        pulled revisions: [(DocumentID, Version)], listed: Set<DocumentID>, _ peerHad: [PeerRevision], _ actions: inout [PushAction]
+        pulled revisions: [(DocumentID, Version)], listed: Set<DocumentID>, _ peerHad: [PeerRevision], here: Set<DocumentID>, _ actions: inout [PushAction]
     ) {
         // The refused revision is no longer the current one.
         let changed = refused.isEmpty ? [] : revisions.compactMap { refused.remove($0.0) }
@@ -113,6 +113,8 @@ extension PushMachine {
             returned.forget(id)
             if !listed.contains(id) { noteStored(id, version, after: index < peerHad.count ? peerHad[index] : .unknown) }
             switch ledger.phase(of: id) {
+            // It brought nothing: whatever waits for the peer's revision goes on waiting.
+            case _ where here.contains(id): break
             case .awaitingPull: ledger.finishWaiting(id)
             // It may have been refused because of the revision that is here now.
             case .deferred: ledger.callBack([id])

@@ -94,4 +94,23 @@ import Testing
         push.on(.acknowledged(doc("a")))
         #expect(push.machine.isIdle && push.machine.ledger.waiting == 0 && push.machine.ledger.completedThrough == 1)
     }
+
+    /// The peer sends it because it refused ours for it, and waits for nothing.
+    @Test("what the peer sends and was here already is not what a refused document waits for")
+    func broughtNothing() throws {
+        var push = PushRun(pulls: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1, "2-b"))))
+        let first = try #require(push.list)
+        push.on(.read(end(1)))
+        push.on(.answered(first, [.conflict(current: nil)]))
+        push.on(.pulled([(doc("a"), rev("3-a"))], here: [doc("a")]))
+        #expect(push.machine.ledger.waiting == 1 && push.machine.ledger.completedThrough == 0)
+        #expect(push.on(.pullIsComplete(true)) == ["again a"])
+        push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-b")]))
+        push.on(.answered(try #require(push.list), [.conflict(current: nil)]))
+        // It is tried again later, and not at once each time that the peer repeats itself.
+        #expect(push.on(.pulled([(doc("a"), rev("3-a"))], here: [doc("a")])).contains("again a") == false)
+        #expect(push.machine.ledger.waiting == 1 && push.machine.ledger.completedThrough == 0 && push.counts.failed == 1)
+    }
 }

@@ -136,7 +136,7 @@ extension PullAction {
         case .readConflicts(let after): "conflicts\(after.map { " \($0)" } ?? "")"
         case .noteNotTaken(let refused): "list \(refused.map { "\($0.id)" }.joined(separator: " "))"
         case .forgetNotTaken(let ids): "forget \(ids.map(\.text).joined(separator: " "))"
-        case .notifyPush(let revisions, _, _): "tell push \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
+        case .notifyPush(let revisions, _, _, _): "tell push \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfAlreadyHere(let revisions): "tell push of known \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfRefusal(let revisions): "tell push of refusal \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfDecision: "tell push"

@@ -104,7 +104,7 @@ import Testing
             switch due.remove(at: index) {
             case .push(let event):
                 // Documents that wait for the pull are settled by it.
-                if case .pulled(let revisions, _, _) = event {
+                if case .pulled(let revisions, _, _, _) = event {
                     for (id, _) in revisions { if let version = lastOffered[id] { settled.insert(version) } }
                 }
                 switch event {
@@ -297,7 +297,7 @@ import Testing
             case .decide(let ids): due.append(.pull(.decided(ids.map { ConflictDecider.Outcome(id: $0, failure: nil, isDecided: true) })))
             case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))
             case .readConflicts: due.append(.pull(.conflictsRead(ConflictDecider.Page(ids: []))))
-            case .notifyPush(let revisions, let listed, let peerHad): due.append(.push(.pulled(revisions, listed: listed, peerHad: peerHad)))
+            case .notifyPush(let revisions, let listed, let peerHad, let here): due.append(.push(.pulled(revisions, listed: listed, peerHad: peerHad, here: here)))
             case .notifyPushOfAlreadyHere(let revisions): due.append(.push(.alreadyHere(revisions)))
             case .notifyPushOfRefusal(let revisions): due.append(.push(.refusedInFavourOf(revisions)))
             case .notifyPushOfDecision(let ids): due.append(.push(.decided(ids)))

@@ -34,8 +34,8 @@ struct PullActions {
         case .readConflicts(let after): readConflicts(after: after, link)
         case .noteNotTaken(let refused): note(refused, link)
         case .forgetNotTaken(let ids): forget(ids, link)
-        case .notifyPush(let revisions, let listed, let peerHad):
-            if link.push != nil { driver.tell(link, push: .pulled(revisions, listed: listed, peerHad: peerHad)) }
+        case .notifyPush(let revisions, let listed, let peerHad, let here):
+            if link.push != nil { driver.tell(link, push: .pulled(revisions, listed: listed, peerHad: peerHad, here: here)) }
         case .notifyPushOfAlreadyHere(let revisions): if link.push != nil { driver.tell(link, push: .alreadyHere(revisions)) }
         case .notifyPushOfRefusal(let revisions): if link.push != nil { driver.tell(link, push: .refusedInFavourOf(revisions)) }
         case .notifyPushOfDecision(let ids): if link.push != nil { driver.tell(link, push: .decided(ids)) }
