@@ -8,6 +8,10 @@ extension RevisionTree {
 
     public func isEnd(_ leaf: RevisionID) -> Bool { parent(of: leaf).map { Self.end(of: $0) == leaf } ?? false }
 
+    /// Whether a document of which this leaf is read was deleted by nobody, although it is not there: all its branches ended here in favour of others, which
+    /// have yet to come. Two machines that decide one conflict differently tell of both ends.
+    public func isNobodysDeletion(_ current: RevisionID) -> Bool { isDeleted(current) == true && isEnd(current) }
+
     /// The leaf that is read: the winner, ignoring ends of branches that lost a decision while any other leaf exists, since these say nothing about
     /// the document. nil for an empty tree.
     public var current: Leaf? {

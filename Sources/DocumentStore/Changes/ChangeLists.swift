@@ -248,8 +248,7 @@ extension ReadTransaction {
             let current = RevisionID(stored: find.text(1))
             do throws(StoreError) {
                 let tree = try readTree()
-                // Nobody deleted it: its branches ended here in favour of others.
-                if tree.isStandIn(current, for: parent) || tree.isEnd(current) { return .accept }
+                if tree.isStandIn(current, for: parent) || tree.isNobodysDeletion(current) { return .accept }
             } catch {
                 guard case .documentDamaged = error else { throw error }
             }
@@ -257,7 +256,7 @@ extension ReadTransaction {
             do throws(StoreError) {
                 // A branch that ended here is nothing new: accepted silently, it would live on at its sender, which has not learned of its end.
                 let tree = try readTree()
-                if !tree.contains(proposal.revision) || tree.isEnd(RevisionID(stored: find.text(1))) { return .accept }
+                if !tree.contains(proposal.revision) || tree.isNobodysDeletion(RevisionID(stored: find.text(1))) { return .accept }
             } catch {
                 // The proposed revision may repair it.
                 guard case .documentDamaged = error else { throw error }
@@ -279,8 +278,7 @@ extension ReadTransaction {
         }
         let current = tree.name(of: row.revision, naming)
         if proposal.revision == current || proposal.revision == row.revision { return .have }
-        // Nobody deleted it: its branches ended here in favour of others.
-        if row.isDeleted, tree.isEnd(row.revision) { return .accept }
+        if tree.isNobodysDeletion(row.revision) { return .accept }
         if let parent = proposal.parent {
             if parent == current || parent == row.revision || tree.isStandIn(row.revision, for: parent) { return .accept }
         } else if row.isDeleted, !proposal.missesDeletion, tree.revision(named: proposal.revision) == nil,

@@ -15,8 +15,7 @@ struct IncomingPlace {
     /// Its newest ancestor that is here.
     let ancestor: RevisionID?
     let descends: Bool
-    /// It was created on top of a tombstone, and the tombstone here is merely a different one; or nobody deleted the document: all its branches ended here in
-    /// favour of others, which have yet to come.
+    /// It was created on top of a tombstone, and the tombstone here is merely a different one; or nobody deleted the document.
     let goesOn: Bool
     /// It is not in conflict with anything here.
     let fits: Bool
@@ -27,7 +26,7 @@ struct IncomingPlace {
         // A peer that keeps one branch may continue the one that lost a decision here. A peer that keeps every branch just has not learned yet that
         // it ended. A branch that was deleted before it lost stays deleted; it becomes the peer's again if the peer reports each of its tombstones.
         let isOfRemote = conflicts == .store && incoming.remote != nil
-        let isNobodysDeletion = row.isDeleted && tree.isEnd(row.revision)
+        let isNobodysDeletion = tree.isNobodysDeletion(row.revision)
         let mayComeBack = incoming.isDeleted && row.isDeleted && isOfRemote
         var comesBack = false
         if isNobodysDeletion, !incoming.isDeleted, tree.isDeleted(revision) == false {

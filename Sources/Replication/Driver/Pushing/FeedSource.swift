@@ -316,8 +316,8 @@ struct FeedSource: Sendable {
             if let largestBody, body.count > largestBody { document.leaveOutBody() }
             if change.hasTree {
                 let tree = try change.revisionTree()
-                // Its branches ended here in favour of others, which have yet to come: nobody deleted it, and nobody has to learn of it.
-                if change.isDeleted, tree.isEnd(change.revision) { return nil }
+                // Nobody has to learn of it.
+                if tree.isNobodysDeletion(change.revision) { return nil }
                 document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit, depth: transaction.historyDepth)
                 document.hasOtherBranches = tree.hasSeveralLeaves
                 if document.hasOtherBranches, let peerVersion { document.peerBranchEnd = end(tree, of: peerVersion, beside: change.revision) }
