@@ -17,21 +17,25 @@ enum Copying {
             try connection.execute("VACUUM INTO '\(copy.with("'", replacedBy: "''"))'")
         } catch {
             // A copy of damaged rows may end as if the disk were full.
-            if error.kind == .full, let damage = damage(path) { throw StoreError.corrupt(path: path, detail: damage) }
+            if error.kind == .full, let damage = damage(at: path) { throw StoreError.corrupt(path: path, detail: damage) }
             // Corruption concerns the source; anything else happened to the copy.
             let isOfSource = error.kind == .corrupt || error.kind == .notADatabase
             throw StoreError(error, path: isOfSource ? path : copy)
         }
     }
 
-    /// The first damage that SQLite finds in a database; nil for none.
-    private static func damage(_ path: String) -> String? {
+    /// The first damage that SQLite finds in a database; nil for none, or if it cannot be looked for.
+    private static func damage(at path: String) -> String? {
         do {
             let connection = try Connection(path: path, mode: .readOnly)
             defer { connection.close() }
-            let verdict = try connection.text("PRAGMA quick_check(1)") ?? ""
-            return verdict == "ok" ? nil : verdict
+            return try damage(connection)
         } catch { return error.kind == .corrupt || error.kind == .notADatabase ? "\(error)" : nil }
+    }
+
+    private static func damage(_ connection: Connection) throws(SQLiteError) -> String? {
+        let verdict = try connection.text("PRAGMA quick_check(1)") ?? ""
+        return verdict == "ok" ? nil : verdict
     }
 
     /// What a copy contains, after SQLite's own check of it.
@@ -39,8 +43,7 @@ enum Copying {
         do {
             let connection = try Connection(path: path, mode: .readOnly)
             defer { connection.close() }
-            let verdict = try connection.text("PRAGMA quick_check(1)") ?? ""
-            guard verdict == "ok" else { throw StoreError.corrupt(path: path, detail: verdict) }
+            if let damage = try damage(connection) { throw StoreError.corrupt(path: path, detail: damage) }
             var digests = Set<[UInt8]>()
             var documents = 0
             let collections = try connection.prepare("SELECT id, documents FROM collections")
