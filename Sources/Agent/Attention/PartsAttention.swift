@@ -22,25 +22,27 @@ extension Agent {
         // Documents that wait because of an operator or a schedule need no attention.
         let waits = record.isStopped || resumption(of: replicator, now: now) != nil
         return await Self.attention(of: replicator, isMeantToWait: waits, startedAt: startedAt, now: now)
-            + keptStopped(record, replicator.configuration.name) + certificateAttention(of: replicator, now: now)
+            + [halted(record, replicator.configuration.name)].compactMap(\.self) + certificateAttention(of: replicator, now: now)
     }
 
-    /// The operator who stopped it may have forgotten it, or be another one.
-    private nonisolated func keptStopped(_ record: ReplicatorRecord, _ name: String) -> [Attention] {
-        guard record.isStopped else {
-            guard let halt = shared.withLock({ $0.replicatorHalts[name] }) else { return [] }
-            let (text, action) =
-                switch halt {
-                case .stopped: ("stopped by an operator, and nothing is replicated until it is started or the agent restarts", "start")
-                case .suspended: ("suspended by an operator, and nothing is replicated until it is resumed or the agent restarts", "resume")
-                }
-            return [Attention(.replicatorHalted, "replicator \(name)", text, remedy: "if nobody needs that any more: nightjar replicator \(name) \(action)")]
-        }
-        return [
-            Attention(
-                .replicatorKeptStopped, "replicator \(name)", since: record.stoppedAt,
+    /// The operator who stopped or suspended it may have forgotten it, or be another one.
+    private nonisolated func halted(_ record: ReplicatorRecord, _ name: String) -> Attention? {
+        let subject = "replicator \(name)"
+        if record.isStopped {
+            return Attention(
+                .replicatorKeptStopped, subject, since: record.stoppedAt,
                 "stopped by an operator, and stays so even after the agent restarts (stop --keep)", remedy: "start with: nightjar replicator \(name) start")
-        ]
+        }
+        func halt(_ what: String, until end: String, _ action: String) -> Attention {
+            Attention(
+                .replicatorHalted, subject, "\(what) by an operator, and nothing is replicated until it is \(end) or the agent restarts",
+                remedy: "if nobody needs that any more: nightjar replicator \(name) \(action)")
+        }
+        return switch shared.withLock({ $0.replicatorHalts[name] }) {
+        case .stopped: halt("stopped", until: "started", "start")
+        case .suspended: halt("suspended", until: "resumed", "resume")
+        case nil: nil
+        }
     }
 
     static func attention(of replicator: Replicator, isMeantToWait: Bool, startedAt: Int64, now: Int64) async -> [Attention] {
@@ -189,7 +191,7 @@ extension Agent {
         if !error.isTransient {
             return [
                 Attention(
-                    .replicatorFailing, subject, since: since, "gets no further: \(error.cause)", remedy: "\(remedy) it resumes by itself, or at once with \(start); after a change of the configuration with nightjar reload")
+                    .replicatorFailing, subject, since: since, "gets no further: \(error.cause)", remedy: "\(remedy) it resumes by itself, or at once with \(start); if the configuration had to change: nightjar reload")
             ]
         }
         guard now - since >= offlineSeconds else { return interruptions(of: replicator, now: now) }
