@@ -318,7 +318,7 @@ extension Agent {
     }
 
     /// For a pull that lacks disk space.
-    static let roomRemedy = "make room: purge documents (nightjar doc purge; a deletion would go to every peer), remove what is not the agent's from the disk, or raise the database's quota; "
+    static let roomRemedy = "make room: \(RoomRemedy.purge), remove what is not the agent's from the disk, or raise the database's quota; "
         + "the pull goes on by itself then, and pushing goes on meanwhile"
 
     static func report(_ error: ReplicationError, remedy: String? = nil) -> JSONValue {

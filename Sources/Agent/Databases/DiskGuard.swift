@@ -202,7 +202,7 @@ final class DiskGuard: Sendable {
             + "database below the quota, so that it is refused for good"
     }
 
-    private static let ways = "purge documents (nightjar doc purge; a deletion would go to every peer), or raise its quota"
+    private static let ways = "\(RoomRemedy.purge), or raise its quota"
 
     private static func held(_ quota: Int, _ place: Place) -> String {
         "holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"

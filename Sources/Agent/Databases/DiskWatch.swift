@@ -37,7 +37,7 @@ extension Agent {
         if state.isQuota {
             return [Attention(.quotaReached, subject, since: state.since, state.fact, remedy: "\(state.remedy) in the configuration and nightjar reload")]
         }
-        let remedy = "remove what is not the agent's from that disk, or purge documents (nightjar doc purge; a deletion would go to every peer) and nightjar compact \(database.name); this ends by itself once "
+        let remedy = "remove what is not the agent's from that disk, or \(RoomRemedy.purge) and nightjar compact \(database.name); this ends by itself once "
             + "there is room"
         return [Attention(state.level == .readOnly ? .databaseReadOnly : .writesRefused, subject, since: state.since, state.fact, remedy: remedy)]
     }

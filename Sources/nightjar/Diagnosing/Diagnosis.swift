@@ -109,7 +109,7 @@ struct Diagnosis: Sendable {
     private static func judge(held: Int64, of quota: Int64, _ name: String) -> Finding {
         let text = "database \(name) holds \(StatusText.bytes(JSONOutput.number(held))) of its quota of \(StatusText.bytes(JSONOutput.number(quota)))"
         return held <= quota - quota / 8
-            ? Finding("store", .ok, text) : Finding("store", .warning, text, mend: "purge documents (nightjar doc purge; a deletion would go to every peer), or raise its quota: nightjar explain quota_reached")
+            ? Finding("store", .ok, text) : Finding("store", .warning, text, mend: "\(RoomRemedy.purge), or raise its quota: nightjar explain quota_reached")
     }
 
     private func health(_ agent: AgentClient) async -> [Finding] {

@@ -1,3 +1,5 @@
+import Agent
+
 extension Explanation {
     /// The kinds of `/health`, `nightjar status` and `nightjar_attention`.
     static let ofAttention = [
@@ -40,19 +42,19 @@ extension Explanation {
             "Make room: remove what is not the agent's, then nightjar compact, or a shorter history and delta_sync.max_bytes."),
         Explanation(
             "writes_refused", "The disk is so full (disk.refuse_writes, 90 %) that writes made here are refused with 507. What peers bring is still accepted.",
-            "Make room: remove what is not the agent's, purge documents (nightjar doc purge; a deletion would go to every peer), then nightjar compact. It ends by itself."),
+            "Make room: remove what is not the agent's, \(RoomRemedy.purge), then nightjar compact. It ends by itself."),
         Explanation(
             "database_read_only", "The disk is so full (disk.read_only, 95 %) that nothing but deletions is accepted, not even from peers: they keep their documents "
                 + "and try again.",
-            "Make room: remove what is not the agent's, purge documents (nightjar doc purge; a deletion would go to every peer), then nightjar compact. It ends by itself."),
+            "Make room: remove what is not the agent's, \(RoomRemedy.purge), then nightjar compact. It ends by itself."),
         Explanation(
             "quota_reached", "The database has reached its quota: nothing but deletions is accepted.",
-            "Delete or purge documents: their space is free at once, and blobs that no document names any more are removed by themselves within the hour. Or raise the "
-                + "database's quota and nightjar reload."),
+            "Make room: \(RoomRemedy.purge). Their space is free at once, and blobs that no document names any more are removed by themselves within the hour. Or raise "
+                + "the database's quota and nightjar reload."),
         Explanation(
             "pull_waits_for_room", "There is no room here for documents or blobs that the peer of a replicator has: the disk or the database's quota is used up. "
                 + "They stay at the peer; deletions and documents that fit are still pulled, and pushing goes on.",
-            "Make room: purge documents (nightjar doc purge; a deletion would go to every peer), remove what is not the agent's from the disk, or raise the quota and nightjar reload. The pull resumes by itself."),
+            "Make room: \(RoomRemedy.purge), remove what is not the agent's from the disk, or raise the quota and nightjar reload. The pull resumes by itself."),
         Explanation(
             "documents_damaged", "The stored data of a document, or the file of a blob, cannot be read or was altered; or the file of a blob that a document names "
                 + "is gone. Peers do not get that document, or the documents that name the blob; everything else goes on.",

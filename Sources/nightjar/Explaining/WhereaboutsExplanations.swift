@@ -1,3 +1,5 @@
+import Agent
+
 extension Explanation {
     /// The statements of `nightjar doc why`; `waiting` and the states of a connection also occur in status.
     static let ofWhereabouts = [
@@ -54,7 +56,7 @@ extension Explanation {
             "The text names the blob. If it names a limit, raise it and nightjar reload; nightjar blob put stores one that is missing or damaged."),
         Explanation(
             "waiting_for_room", "There is no room here for what the remote has: the disk or the database's quota is used up. The document does not fit, or was not asked for.",
-            "Make room: purge documents (nightjar doc purge; a deletion would go to every peer), remove what is not the agent's from the disk, or raise the database's quota. The pull goes on by itself then."),
+            "Make room: \(RoomRemedy.purge), remove what is not the agent's from the disk, or raise the database's quota. The pull goes on by itself then."),
         Explanation(
             "rejected", "A filter here rejected the document: push_filter or pull_filter.",
             "Change the document or the filter. What a replicator's filter held back is checked again by itself."),
