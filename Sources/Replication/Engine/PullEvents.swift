@@ -116,7 +116,7 @@ enum PullAction: Sendable {
     /// These documents do not exist at the peer any more.
     case forgetNotTaken([DocumentID])
     /// These revisions came from the peer: they need not be offered back, and a push that waits for them continues. `listed`: those that were put on the
-    /// list of held and rejected revisions. `peerHad`: what the peer was known to have when it offered each.
+    /// list of held and rejected revisions. `peerHad`: what the peer was known to have when it offered each. `here`: those that were here already.
     case notifyPush([(DocumentID, Version)], listed: Set<DocumentID> = [], peerHad: [PeerRevision] = [], here: Set<DocumentID> = [])
     /// The peer's revisions of these documents were here already, perhaps beneath a branch that has ended: it must be offered what is current.
     case notifyPushOfAlreadyHere([(DocumentID, Version)])

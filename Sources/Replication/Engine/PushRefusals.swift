@@ -95,7 +95,9 @@ extension PushMachine {
         actions.append(.exclude([KeptBack(document: document, cause: .refused(error))]))
     }
 
-    /// - Parameter peerHad: for each revision, what the peer was known to have when it offered it; empty if that is unknown.
+    /// - Parameters:
+    ///   - peerHad: for each revision, what the peer was known to have when it offered it; empty if that is unknown.
+    ///   - here: documents of which the revision was here already.
     mutating func accept(
         pulled revisions: [(DocumentID, Version)], listed: Set<DocumentID>, _ peerHad: [PeerRevision], here: Set<DocumentID>, _ actions: inout [PushAction]
     ) {
