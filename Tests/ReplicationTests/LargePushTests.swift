@@ -51,8 +51,12 @@ struct LargePushTests {
         let stuck = replicator(source, to: hub, memory, continuous: true)
         await stuck.start()
         try await eventually("the document is on its way") { memory.claimed > 0 }
-        let (status, words) = await replicator(source, to: Hub(target), memory).run { $0.error != nil }
-        #expect(status.error == nil && status.counts.pushed == 1, "\(status), \(words ?? "")")
+        // In a time that runs fast, this one may be too slow for a busy machine as well, and has another try.
+        try await eventually("the other target has it") {
+            let (status, words) = await replicator(source, to: Hub(target), memory).run { $0.error != nil }
+            #expect(status.error == nil, "\(status), \(words ?? "")")
+            return status.counts.pushed == 1
+        }
         #expect(try await target.contents() == source.contents())
         await stuck.stop()
     }

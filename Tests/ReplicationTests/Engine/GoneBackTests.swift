@@ -7,6 +7,18 @@ import Testing
 /// A peer has gone back to a revision that is here and no longer current: it came to it through others, which decided differently. Neither side would
 /// hear from the other again.
 @Suite struct GoneBackTests {
+    /// A push of `a` alone, which the remote has answered.
+    private func answered(_ answer: OfferAnswer, isPullComplete: Bool = false) throws -> PushRun {
+        var push = PushRun(pulls: true)
+        push.start()
+        push.on(.pullIsComplete(isPullComplete))
+        push.on(.read(page(outgoing("a", 1, "2-b"))))
+        let list = try #require(push.list)
+        push.on(.read(end(1)))
+        push.on(.answered(list, [answer]))
+        return push
+    }
+
     @Test("a remote that offers what is not current here any more is offered what is, and what it insists on is requested")
     func offered() {
         var pull = PullRun()
@@ -24,12 +36,7 @@ import Testing
 
     @Test("what the store knows the remote to have is left aside, and each of its revisions counts a few times only")
     func proposed() throws {
-        var push = PushRun(pulls: true)
-        push.start()
-        push.on(.read(page(outgoing("a", 1, "2-b"))))
-        let first = try #require(push.list)
-        push.on(.read(end(1)))
-        push.on(.answered(first, [.has]))
+        var push = try answered(.has)
         for _ in 0..<ReplicationLimits().offersPerDocument {
             #expect(push.on(.alreadyHere([(doc("a"), rev("1-a"))])).contains("again a"))
             push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-b", peer: "1-a")]))
@@ -76,13 +83,7 @@ import Testing
 
     @Test("a document that was refused in favour of another revision waits no longer once that one is here, or the remote has gone back", arguments: [true, false])
     func waitsNoLonger(_ isPulled: Bool) throws {
-        var push = PushRun(pulls: true)
-        push.start()
-        push.on(.pullIsComplete(true))
-        push.on(.read(page(outgoing("a", 1, "2-b"))))
-        let first = try #require(push.list)
-        push.on(.read(end(1)))
-        push.on(.answered(first, [.conflict(current: nil)]))
+        var push = try answered(.conflict(current: nil), isPullComplete: true)
         // Offered once more, because the pull has brought all there is.
         push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-b")]))
         push.on(.answered(try #require(push.list), [.conflict(current: nil)]))
@@ -98,12 +99,7 @@ import Testing
     /// The peer sends it because it refused ours for it, and waits for nothing.
     @Test("what the peer sends and was here already is not what a refused document waits for")
     func broughtNothing() throws {
-        var push = PushRun(pulls: true)
-        push.start()
-        push.on(.read(page(outgoing("a", 1, "2-b"))))
-        let first = try #require(push.list)
-        push.on(.read(end(1)))
-        push.on(.answered(first, [.conflict(current: nil)]))
+        var push = try answered(.conflict(current: nil))
         push.on(.pulled([(doc("a"), rev("3-a"))], here: [doc("a")]))
         #expect(push.machine.ledger.waiting == 1 && push.machine.ledger.completedThrough == 0)
         #expect(push.on(.pullIsComplete(true)) == ["again a"])
