@@ -75,6 +75,7 @@ import Testing
     /// A neighbour decided by revision ids, so that no vector tells the remote of it.
     @Test func aVersionThatLostToARevisionWithoutOneIsDecidedOnceMore() async throws {
         let store = try Store()
+        await store.database.noteBranchKeeper()
         let (c, remote, neighbour) = (try store.c, try await store.remote(), try await store.remote("wss://neighbour/db"))
         let name = try RevisionID(named: "5@AAAAAAAAAAAAAAAAAAAAAA")
         func take(_ incoming: IncomingRevision) async throws -> InsertOutcome {
@@ -91,6 +92,7 @@ import Testing
         lesser.endedLeaves = [rev("2-bb")]
         _ = try await take(lesser)
         #expect(try await store.get("x")?.revision == rev("2-aa"))
+        #expect(try await leaves(store).contains(RevisionTree.end(of: rev("2-bb"))))
 
         let offer = RevisionOffer(id: doc("x"), revision: name)
         let needs = try await store.database.read { try $0.missing(c, [offer], from: remote, naming: .vectors) }
