@@ -28,6 +28,22 @@ import Testing
         #expect(again.status == 0 && again.output.hasPrefix("100 saved, 500 unchanged"), "\(again)")
     }
 
+    @Test("an import keeps to the quota, with an agent and without; what fits is stored, and the error says with which line to go on", arguments: Place.allCases)
+    func quota(_ place: Place) async throws {
+        let text = "databases: { main: { quota: 2MiB, max_document_bytes: 1MiB } }\n"
+        let agent = place == .agent ? try await AgentProcess.start(text) : nil
+        let folder = try agent?.folder ?? TemporaryFolder()
+        if agent == nil { try folder.write("nightjar.yaml", text) }
+        let documents = Documents(folder: folder, agent: agent)
+        let lines = (0..<2_000).map { "{\"_id\":\"doc-\($0)\",\"text\":\"\(String(repeating: "x", count: 2_000))\"}\n" }
+        let cut = try await documents.run("import", "main", input: .text(lines.joined()))
+        #expect(cut.status == 1 && cut.errors.contains("of its quota of 2.0 MiB"), "\(cut)")
+        let stored = try await documents.run("doc", "list", "main").lines.count
+        #expect(stored > 100 && stored < 1_000 && cut.errors.contains("ended after line \(stored): \(stored) saved"), "\(stored) \(cut)")
+        let known = try await documents.run("import", "main", input: .text(lines[..<stored].joined()))
+        #expect(known.status == 0 && known.output.hasPrefix("0 saved, \(stored) unchanged"), "\(known)")
+    }
+
     @Test("lines that are not documents are refused in the terms of the format", arguments: [
         ("not json", "this is not a JSON object, and a document is one: { … }"), ("[1]", "this is not a JSON object, and a document is one: { … }"),
         ("{\"_id\":5}", "_id must be a string"), ("{\"_id\":\"a\",\"_rev\":\"x-1\"}", "a generation from 1 to 9007199254740991 (2^53 - 1)"),

@@ -79,12 +79,14 @@ final class DiskGuard: Sendable {
     private static let nearlyFull: UInt64 = 32
 
     let reserve: DiskReserve
-    private let settings = Mutex(DiskSettings())
+    private let settings: Mutex<DiskSettings>
     private let places = Mutex<[String: Place]>([:])
     private let time: any TimeSource
     private let logger: Logger
 
-    init(dataFolder: String, time: any TimeSource, logger: Logger) {
+    /// - Parameter marks: how full the disk may be, without a reserve on it, until ``apply(_:)``.
+    init(dataFolder: String, marks: DiskSettings = DiskSettings(), time: any TimeSource, logger: Logger) {
+        settings = Mutex(marks)
         self.time = time
         self.logger = logger
         reserve = DiskReserve(folder: dataFolder, logger: logger)

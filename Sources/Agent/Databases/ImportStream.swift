@@ -15,14 +15,27 @@ extension DocumentAccess {
         do {
             while let piece = try await next() {
                 splitter.append(piece.readableBytesView)
-                while let batch = splitter.take(500, isEnd: false) { try await importLines(batch, counts: &counts) }
+                while let batch = splitter.take(500, isEnd: false) { try await importBatch(batch, counts: &counts) }
             }
-            while let batch = splitter.take(500, isEnd: true) { try await importLines(batch, counts: &counts) }
+            while let batch = splitter.take(500, isEnd: true) { try await importBatch(batch, counts: &counts) }
             return counts
         } catch let error as HTTPError {
             throw HTTPError(error.status, Self.cutShort(counts, error.reason))
         } catch let error as StoreError {
             throw AgentError(error.kind, Self.cutShort(counts, "\(error)"))
+        }
+    }
+
+    /// Imports a batch; where the room ends in it, what comes before is stored.
+    private func importBatch(_ batch: [ImportedLine], counts: inout ImportCounts) async throws {
+        let before = counts.lines
+        do { try await importLines(batch, counts: &counts) } catch let error as StoreError {
+            guard case .diskFull = error else { throw error }
+            let left = batch.dropFirst(counts.lines - before)
+            guard left.count > 1 else { throw error }
+            let half = left.startIndex + left.count / 2
+            try await importBatch(Array(left[..<half]), counts: &counts)
+            try await importBatch(Array(left[half...]), counts: &counts)
         }
     }
 

@@ -48,7 +48,7 @@ enum ConflictSource: Sendable {
         if names.isEmpty { throw AgentError(.notFound, "there are no databases in \(data), and no agent runs there") }
         var opened: [Database] = []
         do {
-            for name in names { opened.append(try Database.open(folder: "\(data)/\(name)\(DatabaseFolders.suffix)", name: name)) }
+            for name in names { opened.append(try UnservedDatabase.open(name, in: "\(data)/\(name)\(DatabaseFolders.suffix)", settings)) }
         } catch {
             for database in opened { database.close() }
             throw error

@@ -64,7 +64,7 @@ enum DocumentPlace: Sendable {
         let folder = "\(data)/\(name).nightjar"
         let exists = DatabaseFolders.exists(folder)
         let wanted = settings.database(named: name)
-        let options = wanted.map { DatabaseOptions($0) } ?? DatabaseOptions()
+        let options = UnservedDatabase.options(wanted, settings)
         if !exists {
             try DatabaseFolders.checkAccess(data)
             guard case .creates(_, let check) = absence else {
@@ -76,7 +76,7 @@ enum DocumentPlace: Sendable {
             try await check(absent, options, FolderValidation.first(settings, of: absent, collection, nil))
             try Folders.make(data)
         }
-        let database = try Database.open(folder: folder, name: name, options: options)
+        let database = try UnservedDatabase.open(name, in: folder, settings)
         if case .creates(let report, let check) = absence {
             if !exists { report("created database \(folder)") }
             // As the agent would at its start.
