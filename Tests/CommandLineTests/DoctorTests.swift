@@ -304,17 +304,30 @@ struct DoctorTests {
         return names
     }
 
-    @Test("an agent that runs with another configuration is no damaged database")
+    @Test("an agent that runs with another configuration is no damaged database; where no file is named, the agent's is examined, and what it has not read yet is told")
     func otherConfiguration() async throws {
         let folder = try TemporaryFolder()
         let agent = try await AgentProcess.start("data: data\ndatabases: { plant: {} }\nlisteners: []\n", in: folder)
-        // Without --config: the built-in default has the database main.
-        let outcome = try await NightjarExecutable.run("doctor", "--data", "data", "--json", "--offline", folder: folder.path)
+        try folder.write("other.yaml", "data: data\ndatabases: { main: {} }\nlisteners: []\n")
+        let outcome = try await NightjarExecutable.run("doctor", "--config", "other.yaml", "--json", "--offline", folder: folder.path)
         let findings = try Self.findings(outcome)
         #expect(Self.has(findings, "store", "warning", "the agent that runs has no database main"), "\(outcome)")
         #expect(!findings.contains { $0["area"] == "store" && $0["verdict"] == "wrong" } && outcome.status == 0, "\(outcome)")
         #expect(outcome.output.contains("--config") && !outcome.output.contains("database_unreadable"), "\(outcome)")
+
+        func examined() async throws -> [JSONValue] {
+            try Self.findings(try await NightjarExecutable.run("doctor", "--data", "data", "--json", "--offline", folder: folder.path))
+        }
+        let own = try await examined()
+        #expect(Self.has(own, "configuration", "ok", "nightjar.yaml: 1 database") && Self.has(own, "store", "ok", "database plant"), "\(own)")
+        #expect(!Self.has(own, "configuration", "warning", ""), "\(own)")
+        try folder.write("nightjar.yaml", "data: data\ndatabases: { plant: {}, more: {} }\nlisteners: []\n")
+        try await eventually("the change is told") { Self.has(try await examined(), "configuration", "warning", "it has been changed since") }
+        #expect(try await agent.command("reload").status == 0)
+        let reloaded = try await examined()
+        #expect(Self.has(reloaded, "configuration", "ok", "2 databases") && !Self.has(reloaded, "configuration", "warning", ""), "\(reloaded)")
         #expect(try await agent.stop().status == 0)
+        #expect(Self.has(try await examined(), "configuration", "warning", "no file was named, and no agent on data says which it has"))
     }
 
     @Test("many tombstones that nothing purges are reported, unless tombstone_age is set", arguments: Place.allCases)

@@ -35,11 +35,11 @@ import Testing
         let folder = try agent?.folder ?? TemporaryFolder()
         if agent == nil { try folder.write("nightjar.yaml", text) }
         let documents = Documents(folder: folder, agent: agent)
-        let lines = (0..<2_000).map { "{\"_id\":\"doc-\($0)\",\"text\":\"\(String(repeating: "x", count: 2_000))\"}\n" }
+        let lines = (0..<1_000).map { "{\"_id\":\"doc-\($0)\",\"text\":\"\(String(repeating: "x", count: 6_000))\"}\n" }
         let cut = try await documents.run("import", "main", input: .text(lines.joined()))
-        #expect(cut.status == 1 && cut.errors.contains("of its quota of 2.0 MiB"), "\(cut)")
+        #expect(cut.status == 1 && cut.errors.contains("of its quota of 2 MiB"), "\(cut)")
         let stored = try await documents.run("doc", "list", "main").lines.count
-        #expect(stored > 100 && stored < 1_000 && cut.errors.contains("ended after line \(stored): \(stored) saved"), "\(stored) \(cut)")
+        #expect(stored > 100 && stored < 500 && cut.errors.contains("ended after line \(stored): \(stored) saved"), "\(stored) \(cut)")
         let known = try await documents.run("import", "main", input: .text(lines[..<stored].joined()))
         #expect(known.status == 0 && known.output.hasPrefix("0 saved, \(stored) unchanged"), "\(known)")
     }

@@ -1,6 +1,7 @@
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Environment
 import Interfaces
 import PluginHost
 import Replication
@@ -25,6 +26,7 @@ extension Agent {
                 "open": DescriptorBudget.open().map { JSONOutput.number($0) } ?? .null,
             ]),
             "ready": .bool(isReady),
+            "configuration": configurationReport(),
             "databases": .array(databases),
             "listeners": .array(listeners.map { report($0, attention) }),
             "replicators": .array(await replicatorReports(attention)),
@@ -35,6 +37,15 @@ extension Agent {
             // Settings that were changed, by a reload or by the fleet, and take effect at the next restart.
             "at_next_start": .array(waitingForStart.map { .string($0) }),
             "plugin_folder_problems": .array((plugins?.folderProblems() ?? []).map { .string($0.description) }),
+        ])
+    }
+
+    /// The file that a reload and the next start read, and whether that would change anything; null without a file.
+    private nonisolated func configurationReport() -> JSONValue {
+        let settings = settings
+        guard let file = settings.file else { return .null }
+        return JSONOutput.object([
+            "file": .string(AbsolutePath.make(file)), "in_force": .bool(nextStart.matchesRunningConfiguration(settings)),
         ])
     }
 

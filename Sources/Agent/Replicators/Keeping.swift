@@ -179,6 +179,6 @@ extension Agent {
 extension PolicyContext {
     /// The context for a document that is saved locally, by neither a replicator nor a listener.
     package static func save(_ database: String, _ collection: CollectionName) -> PolicyContext {
-        PolicyContext(database: database, collection: collection, direction: .pull, remote: "save")
+        PolicyContext(database: database, collection: collection, direction: .pull, remote: PolicyContext.ownSave)
     }
 }

@@ -51,6 +51,10 @@ public struct PolicyFailure: Error, Sendable, Equatable {
 
 /// The circumstances in which a decision is requested.
 public struct PolicyContext: Sendable {
+    /// The `remote` of calls that no peer causes: for a save on this machine, and to put a stored document into its channels.
+    public static let ownSave = "save"
+    public static let ownRouting = "local"
+
     public var database: String
     public var collection: CollectionName
     public var direction: Direction

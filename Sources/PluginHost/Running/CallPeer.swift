@@ -1,14 +1,15 @@
 import Encodings
 import Glibc
+import Interfaces
 
 /// On whose behalf a call is made.
 extension CallContext {
     /// With whom its failures are counted: a user, or else an address without its port (of IPv6, the /64 network, as one machine has that many). Empty on a
-    /// replicator, which has only one remote.
+    /// replicator, which has only one remote, and where no peer causes the call.
     var peer: String {
         guard replicator == nil else { return "" }
         if let user { return "user \(user)" }
-        guard let remote else { return "" }
+        guard let remote, !remote.isEmpty, remote != PolicyContext.ownSave, remote != PolicyContext.ownRouting else { return "" }
         return "address \(Self.host(of: remote))"
     }
 

@@ -27,7 +27,7 @@ public actor ChannelRouter {
         self.collection = collection
         self.function = function
         context = PolicyContext(
-            database: database.name, collection: collection.name, direction: .pull, listener: listener, remote: "local")
+            database: database.name, collection: collection.name, direction: .pull, listener: listener, remote: PolicyContext.ownRouting)
         self.logger = logger
     }
 

@@ -134,9 +134,13 @@ struct RestoreCommand: AsyncParsableCommand {
             try Folders.make(data)
             let target = "\(data)/\(name).nightjar"
             var kept: String?
-            if access(target, F_OK) == 0 || access("\(target).known", F_OK) == 0 {
+            if access(target, F_OK) == 0 {
                 guard replace else { throw AgentError(.conflict, "there is a database \(name) in \(data): give --replace, or another name with --as") }
-                if access(target, F_OK) == 0 { kept = DatabaseFolders.asideName(target) }
+                kept = DatabaseFolders.asideName(target)
+            } else if access("\(target).known", F_OK) == 0, !replace {
+                throw AgentError(
+                    .conflict,
+                    "there was a database \(name) in \(data), and its folder is gone: mount its disk, if it has one of its own; if it is lost, restore it with --replace")
             }
             _ = try BackupRestoring.restore(folder, to: target, name: name, keeping: kept, withoutDamagedBlobs: withoutDamagedBlobs)
             for made in [target, "\(target).known"] { try Ownership.give(made, toOwnerOf: data) }

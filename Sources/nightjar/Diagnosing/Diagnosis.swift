@@ -23,11 +23,13 @@ struct Diagnosis: Sendable {
                 all.append(finding)
             }
         }
+        let location = await location.ofRunningAgent()
         // For a running agent, its own variables and credentials count, not those of this shell.
         let environment = (try? location.place()).flatMap { AgentEnvironment.of(data: $0.data.value) }
         let (settings, found) = location.examine(environment: environment)
         add(await Doctor.configuration(settings, found, file: location.config, .system))
         guard let settings, settings.knowsDataFolder else { return all }
+        if location.config == nil, location.data != nil { add([Self.noFile(settings)]) }
         add(UsersAdvice.lines(settings).map { Finding("configuration", .warning, $0, mend: "nightjar user list, then nightjar user add, passwd or permit") })
         let group = MultiThreadedEventLoopGroup.singleton
         var agent: AgentClient?
@@ -55,6 +57,25 @@ struct Diagnosis: Sendable {
         let isFree = agent == nil && all.allSatisfy { $0.area != "agent" || $0.verdict != .wrong }
         for database in settings.databases where readsStore || isFree { add(await store(database, settings, agent)) }
         return all
+    }
+
+    /// A data folder was named, and nothing says which configuration belongs to it.
+    private static func noFile(_ settings: AgentSettings) -> Finding {
+        Finding(
+            "configuration", .warning,
+            "no file was named, and no agent on \(settings.data.value) says which it has: what is examined is the built-in default",
+            mend: "if there is a file, name it with --config")
+    }
+
+    /// The file may have been changed since the agent read it.
+    private static func force(_ status: JSONValue) -> [Finding] {
+        guard let configuration = status["configuration"], configuration["in_force"]?.asBool == false, let file = configuration["file"]?.asString else { return [] }
+        let later = (status["at_next_start"]?.asArray ?? []).compactMap(\.asString)
+        return [
+            Finding(
+                "configuration", .warning, "the agent runs with what \(file) said before: it has been changed since, and what is examined here is the file",
+                mend: later.isEmpty ? "nightjar reload" : "restart the agent, for \(later.joined(separator: ", ")); nightjar reload does the rest")
+        ]
     }
 
     /// An agent that was started with this file and stays on another data folder until it ends.
@@ -122,6 +143,7 @@ struct Diagnosis: Sendable {
                     "agent", other.isEmpty ? .ok : .warning,
                     "version \(version) runs, up \(StatusText.duration(status["uptime_seconds"]?.asDouble ?? 0))\(other)")
             ]
+            findings += Self.force(status)
             for entry in status["attention"]?.asArray ?? [] {
                 let kind = entry["kind"]?.asString ?? ""
                 findings.append(

@@ -56,7 +56,9 @@ extension Doctor {
             // Only the agent calls plugins.
             return [Finding("peer", .ok, "\(name): \(target) answers; the plugin was not asked for the token or session that it requires")]
         } catch let error as ReplicationError {
-            return [Finding("peer", .wrong, "\(name): \(error.cause)", mend: error.remedy ?? "nightjar explain \(error.domain.rawValue)/\(error.code)")]
+            let code = "\(error.domain.rawValue)/\(error.code)"
+            let known = ExplanationSearch.find(code).first.map { "\($0.mend) (nightjar explain \(code))" }
+            return [Finding("peer", .wrong, "\(name): \(error.cause)", mend: error.remedy ?? known ?? "nightjar explain \(code)")]
         } catch {
             return [Finding("peer", .wrong, "\(name): \(error)", mend: "nightjar check")]
         }
