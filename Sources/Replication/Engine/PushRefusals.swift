@@ -217,10 +217,11 @@ extension PushMachine {
     mutating func accept(moved id: DocumentID, _ isMoved: Bool, _ actions: inout [PushAction]) {
         guard case .comparing(let document)? = ledger.phase(of: id) else { return }
         if isMoved { return ledger.finish(id) }
-        guard let tombstone = document.peerVersion, recreations.history(of: id, document.version) == nil else {
+        guard let tombstone = document.peerVersion, recreations.history(of: id, document.version)?.isEmpty != true else {
             return lose(document, to: document.peerVersion, &actions)
         }
-        // Another remote has it, too, so that it stays as it is: for this one, it is created anew.
+        // Another remote has it, too, so that it stays as it is: for this one, it is created anew. Its history since the deletion was not enough if the
+        // peer has more of it than is known here.
         recreations.note(id, document.version, since: [])
         ledger.readAgainForRest(id, peerVersion: tombstone)
     }

@@ -91,6 +91,26 @@ import Testing
         #expect(push.counts.failed == 1 && push.last.map(\.words).contains("exclude a@3-a"))
     }
 
+    /// The peer may have more of its history since the deletion than is known here, and takes it for an edit once more.
+    @Test func whereItsHistorySinceTheDeletionIsRefusedTooItIsCreatedAnew() throws {
+        var push = try refused(pulls: false)
+        let answer = Comparison.goesOn(beside: rev("2-x"), sinceDeletion: [rev("2-a")])
+        push.on(.compared([(doc("a"), answer)]))
+        var document = recreated()
+        document.peerVersion = rev("2-x")
+        for (words, history) in [("again a", [rev("2-a")]), ("move a@3-a below 2-x", [])] {
+            push.on(.answered(try #require(push.list), [.conflict(current: rev("2-x"))]))
+            #expect(push.on(.compared([(doc("a"), answer)])) == [words])
+            if words.hasPrefix("move") { #expect(push.on(.moved(doc("a"), false)) == ["again a"]) }
+            push.on(.readAgain([doc("a")], [document]))
+            guard case .offer(_, let documents)? = push.last.first else { Issue.record("\(push.last.map(\.words))"); return }
+            #expect(documents.first?.history == history)
+        }
+        push.on(.answered(try #require(push.list), [.wanted(known: [])]))
+        push.on(.acknowledged(doc("a"), .stored))
+        #expect(push.machine.isIdle && push.isClean && push.machine.ledger.completedThrough == 1 && push.counts.failed == 0)
+    }
+
     /// What was sent is not offered again from memory, where its body may be gone.
     @Test func whatIsNoSuccessorOfATombstoneWaitsForThePull() throws {
         var push = PushRun(pulls: true)
