@@ -315,7 +315,7 @@ struct DoctorTests {
         #expect(!findings.contains { $0["area"] == "store" && $0["verdict"] == "wrong" } && outcome.status == 0, "\(outcome)")
         #expect(outcome.output.contains("--config") && !outcome.output.contains("database_unreadable"), "\(outcome)")
 
-        func examined() async throws -> [JSONValue] {
+        @Sendable func examined() async throws -> [JSONValue] {
             try Self.findings(try await NightjarExecutable.run("doctor", "--data", "data", "--json", "--offline", folder: folder.path))
         }
         let own = try await examined()

@@ -315,6 +315,23 @@ import Testing
         #expect(tree.contains(rev("2-59")) && !tree.contains(rev("2-10")))
     }
 
+    /// The tombstone's history was shortened here, and a peer that had not heard of it created the document anew.
+    @Test(arguments: [ConflictHandling.refuse, .store, .storePushed]) func whatBroughtBackAForgottenAncestorGivesWayToItsSuccessor(_ conflicts: ConflictHandling) async throws {
+        let store = try Store()
+        _ = try await store.insert("x", "3-cc", ["2-bb"], deleted: true)
+        _ = try await store.insert("x", "1-aa", [], conflicts)
+        #expect(try await store.get("x")?.revision == rev("1-aa"))
+        guard case .inserted = try await store.insert("x", "3-cc", ["2-bb", "1-aa"], deleted: true, conflicts) else { Issue.record("not inserted"); return }
+        let now = try #require(try await store.get("x"))
+        #expect(now.revision == rev("3-cc") && now.isDeleted)
+        #expect(try await store.conflict("x") == nil)
+        // A revision that is new goes on, too.
+        _ = try await store.insert("y", "3-cc", ["2-bb"], deleted: true)
+        _ = try await store.insert("y", "1-aa", [], conflicts)
+        guard case .inserted = try await store.insert("y", "4-dd", ["3-cc", "2-bb", "1-aa"], body: #"{"n":4}"#, conflicts) else { Issue.record("not inserted"); return }
+        #expect(try await store.get("y")?.revision == rev("4-dd") && store.conflict("y") == nil)
+    }
+
     @Test func failedJobDoesNotTouchOthers() async throws {
         struct Stop: Error {}
         let store = try Store()

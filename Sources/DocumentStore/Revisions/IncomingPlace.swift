@@ -5,6 +5,7 @@ struct IncomingPlace {
     /// The document's tree, without a branch that lost a decision here and that the peer continues.
     let tree: RevisionTree
     let isHere: Bool
+    /// Leaves that are, or stand for, ancestors of it, as its history says and the tree here does not.
     let standIns: [RevisionID]
     /// Leaves that its version vector covers, whatever branch it belongs to itself.
     let replaced: [RevisionID]
@@ -43,10 +44,13 @@ struct IncomingPlace {
                 tree.removeBranch(end)
             }
         }
-        let (isHere, standIns) = (tree.contains(revision), incoming.vector == nil ? tree.standIns(for: incoming.history, of: revision) : [])
+        let isHere = tree.contains(revision)
+        let ancestor = incoming.history.first { tree.contains($0) }
+        var standIns = incoming.vector == nil ? tree.standIns(for: incoming.history, of: revision) : []
+        // An ancestor that had been forgotten here, and that a peer brought back in the meantime.
+        if incoming.vector == nil, isHere ? tree.isLeaf(revision) : ancestor != row.revision, incoming.history.contains(row.revision) { standIns.append(row.revision) }
         let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != revision }, to: vector) } ?? standIns
         hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(revision, of: row.revision)
-        let ancestor = incoming.history.first { tree.contains($0) }
         descends = ancestor == row.revision || replaced.contains(row.revision)
         // Once all branches are deleted, there is nothing left to decide, though an earlier version may have recorded a conflict between them.
         let isOver = row.isDeleted && (!row.isConflicted || tree.leaves.allSatisfy(\.isDeleted))
