@@ -4,7 +4,9 @@ import Encodings
 public struct BlobReference: Sendable, Equatable {
     public let digest: BlobDigest
     /// The blob's size in bytes, if the body says so.
-    public let length: UInt64?
+    public internal(set) var length: UInt64?
+    /// The body gives a number that is no size, or gives this blob several sizes.
+    public internal(set) var hasFalseLength = false
     public let contentType: String?
     /// The encoding of the content, such as `gzip`.
     public let encoding: String?
@@ -19,9 +21,21 @@ public struct BlobReference: Sendable, Equatable {
     /// Reads a blob's object or an entry of `_attachments`; nil without a valid digest.
     init?(_ object: JSONObject) {
         guard let text = object["digest"]?.asString, let digest = try? BlobDigest(text) else { return nil }
-        self.init(
-            digest: digest, length: object["length"]?.asUInt64, contentType: object["content_type"]?.asString,
-            encoding: object["encoding"]?.asString)
+        self.init(digest, length: object["length"], contentType: object["content_type"], encoding: object["encoding"])
+    }
+
+    init(_ digest: BlobDigest, length: JSONValue?, contentType: JSONValue?, encoding: JSONValue?) {
+        self.init(digest: digest, length: length?.asUInt64, contentType: contentType?.asString, encoding: encoding?.asString)
+        if case .number? = length, self.length == nil { hasFalseLength = true }
+    }
+
+    /// The size that the blob must have; nil if the body says none, or that of its decoded content.
+    public var claimedSize: UInt64? { encoding == nil ? length : nil }
+
+    /// Includes what another object says about the same blob.
+    mutating func add(_ other: BlobReference) {
+        if other.hasFalseLength || other.length != nil && length != nil && other.length != length { hasFalseLength = true }
+        length = length ?? other.length
     }
 
     /// Whether compressing it for transfer is likely to pay off (Core's rule, replication.md section 10).

@@ -38,7 +38,7 @@ struct BlobSearch {
 
         var reference: BlobReference? {
             guard let text = values.1?.asString, let digest = try? BlobDigest(text) else { return nil }
-            return BlobReference(digest: digest, length: values.2?.asUInt64, contentType: values.3?.asString, encoding: values.4?.asString)
+            return BlobReference(digest, length: values.2, contentType: values.3, encoding: values.4)
         }
     }
 
@@ -59,7 +59,15 @@ struct BlobSearch {
         found += search.attached
         search.attached = []
         var seen = Set<BlobDigest>(minimumCapacity: found.count)
-        found.removeAll { !seen.insert($0.digest).inserted }
+        var others: [BlobReference] = []
+        found.removeAll {
+            if seen.insert($0.digest).inserted { return false }
+            others.append($0)
+            return true
+        }
+        guard !others.isEmpty else { return found }
+        let places = Dictionary(uniqueKeysWithValues: found.enumerated().map { ($1.digest, $0) })
+        for other in others { if let place = places[other.digest] { found[place].add(other) } }
         return found
     }
 

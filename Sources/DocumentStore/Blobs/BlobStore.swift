@@ -14,7 +14,7 @@ public final class BlobStore: Sendable {
     private let limit: Atomic<UInt64>
     let openBlobs: OpenBlobs
     private let graceSeconds: Int64
-    private let refusal: @Sendable (StoreWrite, Int) -> String?
+    let refusal: @Sendable (StoreWrite, Int) -> String?
     let usage: StoreUsage
     let tally: BlobCount
     private let queue = JobQueue<Job<BlobStore>>()
@@ -210,7 +210,7 @@ public final class BlobStore: Sendable {
     }
 
     func checkRoom(_ write: StoreWrite, _ bytes: Int) throws(StoreError) {
-        if let reason = refusal(write, bytes) { throw .diskFull(path: folder, detail: reason) }
+        if let reason = refusal(of: write, bytes: bytes) { throw .diskFull(path: folder, detail: reason) }
     }
 
     /// Stores a whole blob.

@@ -35,7 +35,7 @@ final class UnfinishedBlob: BlobUser, @unchecked Sendable {
     }
 }
 
-/// Parts of blobs left by broken connections, until the sender comes back and sends the rest. Lost on a restart.
+/// Parts of blobs left by broken connections, until the sender comes back and sends the rest, or something else needs the room. Lost on a restart.
 struct UnfinishedBlobs: Sendable {
     enum Limits {
         /// `unfinished_blobs` per database; beyond that, the oldest one is dropped and has to start over.
@@ -73,6 +73,9 @@ struct UnfinishedBlobs: Sendable {
         return entries.remove(at: place).part
     }
 
+    /// - Returns: its file; nil if there is none.
+    mutating func removeOldest() -> String? { entries.isEmpty ? nil : entries.removeFirst().part.path }
+
     mutating func expire(now: Int64) -> [String] { remove { now - $0.since >= Limits.seconds } }
 
     private mutating func remove(_ isMeant: (Entry) -> Bool) -> [String] {
@@ -107,6 +110,15 @@ extension BlobStore {
             return nil
         }
         return BlobWriter(store: self, resuming: part, opened)
+    }
+
+    /// Why a write is refused, although the parts that nobody is sending gave way to it, the oldest first; nil if it is not.
+    func refusal(of write: StoreWrite, bytes: Int) -> String? {
+        while let reason = refusal(write, bytes) {
+            guard let path = unfinished.withLock({ $0.removeOldest() }) else { return reason }
+            remove([path])
+        }
+        return nil
     }
 
     /// Drops those whose sender has not come back.

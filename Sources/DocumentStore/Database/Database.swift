@@ -63,7 +63,9 @@ public final class Database: Sendable {
         try DatabaseFile.refuseIfLost(path, folder: folder, environment.files)
         lock = try Self.takeLock(folder, environment.files)
         blobs = try BlobStore(folder: folder + "/blobs", database: name, options: options, environment: environment, problems: problems)
-        let session = try Opening.writerSession(path: path, options: options, environment: environment, problems: problems)
+        var writerOptions = options
+        writerOptions.refusal = { [blobs] in blobs.refusal(of: $0, bytes: $1) }
+        let session = try Opening.writerSession(path: path, options: writerOptions, environment: environment, problems: problems)
         file = try DatabaseFile(path, folder: folder, environment.files, problems)
         let signals = ChangeSignals()
         self.signals = signals

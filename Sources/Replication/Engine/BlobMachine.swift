@@ -47,6 +47,8 @@ struct BlobMachine {
         /// The peer may have the blob in any case: if it is here, the peer need not show that it holds it.
         let needsNoProof: Bool
         let document: DocumentID
+        /// Its size, according to the document.
+        let size: UInt64?
     }
 
     /// The blobs that a revision needs.
@@ -75,7 +77,7 @@ struct BlobMachine {
         let size: UInt64?
     }
 
-    private let limits: ReplicationLimits
+    let limits: ReplicationLimits
     private let asksProofs: Bool
     private var blobs: [BlobDigest: Blob] = [:]
     private var needs: [BlobWaiter: Needs] = [:]
@@ -255,7 +257,7 @@ struct BlobMachine {
     private mutating func begin(_ reference: BlobReference, _ waiter: BlobWaiter, _ more: inout Needs) {
         let digest = reference.digest
         guard !more.open.contains(digest) else { return }
-        let waiting = Waiting(waiter: waiter, needsNoProof: more.known.contains(digest), document: more.document)
+        let waiting = Waiting(waiter: waiter, needsNoProof: more.known.contains(digest), document: more.document, size: reference.claimedSize)
         if let blob = blobs[digest] {
             if blob.isHere, waiting.needsNoProof { return }
             blobs[digest]?.waiting.append(waiting)
@@ -269,22 +271,6 @@ struct BlobMachine {
         }
         more.open.insert(digest)
         openNeeds += 1
-    }
-
-    private func refusal(_ references: [BlobReference]) -> ReplicationError? {
-        if references.count > limits.maximumBlobsPerDocument {
-            return .tooLarge(
-                "the document names \(references.count) blobs, max_blobs_per_document is \(limits.maximumBlobsPerDocument)")
-        }
-        for reference in references {
-            guard let length = reference.length, length > UInt64(limits.maximumBlobBytes) else { continue }
-            return tooLarge(reference.digest, "\(length) bytes")
-        }
-        return nil
-    }
-
-    private func tooLarge(_ digest: BlobDigest, _ size: String) -> ReplicationError {
-        .tooLarge("the blob \(digest) has \(size), limits: { max_blob_bytes } is \(limits.maximumBlobBytes)")
     }
 
     private mutating func acceptLookUp(_ transfer: BlobTransfer, isHere: Bool, _ actions: inout [BlobAction]) {
@@ -305,9 +291,9 @@ struct BlobMachine {
     private mutating func acceptBytes(_ transfer: BlobTransfer, _ bytes: ByteBuffer, _ actions: inout [BlobAction]) {
         guard case .receiving(let received, let unwritten)? = stage(transfer) else { return }
         let total = received + UInt64(bytes.readableBytes)
-        guard total <= UInt64(limits.maximumBlobBytes) else {
+        if let error = refusal(of: transfer.digest, arrived: total, sizes: blobs[transfer.digest]?.waiting.map(\.size) ?? []) {
             actions.append(.abandon(transfer))
-            return settle(transfer, tooLarge(transfer.digest, "\(total) bytes or more"), &actions)
+            return settle(transfer, error, &actions)
         }
         move(transfer, to: .receiving(received: total, unwritten: unwritten + bytes.readableBytes))
         actions.append(.write(transfer, bytes))

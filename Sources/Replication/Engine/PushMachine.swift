@@ -325,7 +325,7 @@ struct PushMachine {
             switch answer {
             case .wanted(let known):
                 document.cutHistory(known)
-                if settings.style == .announce, document.isDeleted { fetchedDeletions.add(id) }
+                if settings.style == .announce, document.isDeleted { fetchedDeletions.add(document) }
                 ledger.want(document)
             case .has: peerHas(document, &actions)
             case .conflict where document.isDecidedEnd: ledger.readAgainForRest(id)

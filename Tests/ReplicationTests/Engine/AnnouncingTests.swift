@@ -35,6 +35,22 @@ import Testing
         #expect(push.machine.isFinished && push.isClean)
     }
 
+    /// A peer that creates a document on nothing may not have heard of its deletion here. It is told, and heard of it when it tries once more.
+    @Test func aDeletionThatThePeerFetchesIsMissedOnce() {
+        var fetched = FetchedDeletions(limit: 10)
+        var deletion = outgoing("a", 1)
+        #expect(!fetched.take(doc("a")))
+        fetched.add(deletion)
+        #expect(fetched.take(doc("a")) && !fetched.take(doc("a")))
+        // It was refused, and is told once more.
+        fetched.add(deletion)
+        #expect(!fetched.take(doc("a")))
+        // Deleted once more since.
+        deletion.version = rev("3-c")
+        fetched.add(deletion)
+        #expect(fetched.take(doc("a")) && !fetched.take(doc("a")))
+    }
+
     /// Only what was acknowledged is said to be at the peer.
     @Test func whatThePeerHasNotAcceptedIsKnown() {
         var push = PushRun(.announce)

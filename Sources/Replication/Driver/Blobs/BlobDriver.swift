@@ -31,9 +31,28 @@ final class BlobDriver {
         case .consumed(let transfer, let bytes): driver.dialect.consumed(transfer, bytes: bytes)
         case .install(let transfer): install(transfer)
         case .abandon(let transfer): abandon(transfer)
-        case .tell(let waiter, let error): driver.tell(driver.links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
+        case .tell(let waiter, let error): tell(waiter, error)
         case .serve(let request): driver.serving.serve(request)
         case .refuse(let request): driver.dialect.refuse(request.handle, .tooManyQueued(driver.limits.queuedRequests))
+        }
+    }
+
+    /// Policies decide by the lengths that a document gives, so they have to be true before it is stored.
+    private func tell(_ waiter: BlobWaiter, _ error: ReplicationError?) {
+        let link = driver.links[waiter.slot]
+        let blobs = error == nil ? received.withSizes(waiter) : []
+        guard !blobs.isEmpty else { return driver.tell(link, pull: .insertion(.blobsFetched(waiter.fetch, error))) }
+        work { store -> ReplicationError? in
+            for blob in blobs {
+                guard let claimed = blob.claimedSize, let size = store.size(blob.digest), size != claimed else { continue }
+                return .wrongLength(of: blob.digest, "\(size) bytes", document: claimed)
+            }
+            return nil
+        } then: {
+            $0.tell(link, pull: .insertion(.blobsFetched(waiter.fetch, $1)))
+        } failed: { driver, error in
+            driver.log(error)
+            driver.tell(link, pull: .insertion(.blobsFetched(waiter.fetch, ReplicationError(store: error))))
         }
     }
 

@@ -6,6 +6,8 @@ import DocumentStore
 struct ReceivedBlobs {
     let arrived = ArrivedBlobs()
     private var named: [BlobWaiter: [BlobDigest]] = [:]
+    /// What each revision says about its blobs. Shared with the revision, so that it takes no extra memory.
+    private var references: [BlobWaiter: [BlobReference]] = [:]
     /// How many revisions on their way name each blob.
     private var revisions: [BlobDigest: Int] = [:]
     private var count = 0
@@ -18,9 +20,13 @@ struct ReceivedBlobs {
     mutating func name(_ blobs: [BlobReference], _ waiter: BlobWaiter) {
         let digests = Array(Set(blobs.map(\.digest)))
         guard named.updateValue(digests, forKey: waiter) == nil else { return }
+        references[waiter] = blobs
         count += digests.count
         for digest in digests { revisions[digest, default: 0] += 1 }
     }
+
+    /// The blobs of a revision that says how large they are.
+    func withSizes(_ waiter: BlobWaiter) -> [BlobReference] { references[waiter]?.filter { $0.claimedSize != nil } ?? [] }
 
     /// Revisions are finished.
     ///
@@ -29,6 +35,7 @@ struct ReceivedBlobs {
         var over: [BlobDigest] = []
         for waiter in waiters {
             guard let digests = named.removeValue(forKey: waiter) else { continue }
+            references[waiter] = nil
             count -= digests.count
             for digest in digests {
                 guard let others = revisions[digest].map({ $0 - 1 }), others > 0 else {
