@@ -39,9 +39,11 @@ final class BlobDriver {
 
     /// Policies decide by the lengths that a document gives, so they have to be true before it is stored.
     private func tell(_ waiter: BlobWaiter, _ error: ReplicationError?) {
-        let link = driver.links[waiter.slot]
+        @Sendable func tell(_ driver: SessionDriver, _ error: ReplicationError?) {
+            driver.tell(driver.links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
+        }
         let blobs = error == nil ? received.withSizes(waiter) : []
-        guard !blobs.isEmpty else { return driver.tell(link, pull: .insertion(.blobsFetched(waiter.fetch, error))) }
+        guard !blobs.isEmpty else { return tell(driver, error) }
         work { store -> ReplicationError? in
             for blob in blobs {
                 guard let claimed = blob.claimedSize, let size = store.size(blob.digest), size != claimed else { continue }
@@ -49,10 +51,10 @@ final class BlobDriver {
             }
             return nil
         } then: {
-            $0.tell(link, pull: .insertion(.blobsFetched(waiter.fetch, $1)))
+            tell($0, $1)
         } failed: { driver, error in
             driver.log(error)
-            driver.tell(link, pull: .insertion(.blobsFetched(waiter.fetch, ReplicationError(store: error))))
+            tell(driver, ReplicationError(store: error))
         }
     }
 
