@@ -15,11 +15,15 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
         var folder: String
     }
 
-    package init(_ text: String) { (revealed, reference) = (text, nil) }
+    /// Whether the configuration holds the text itself, and not where it is.
+    let isInline: Bool
+
+    package init(_ text: String) { (revealed, reference, isInline) = (text, nil, true) }
 
     /// - Parameter source: the text before expanding `${…}`.
     init(_ text: String, source: String?, folder: String) {
         revealed = text
+        isInline = source?.holds("${") != true
         reference = source.flatMap { $0.holds("${file:") || $0.holds("${credential:") ? Reference(text: $0, folder: folder) : nil }
     }
 

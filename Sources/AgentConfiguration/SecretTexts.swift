@@ -7,7 +7,12 @@ extension AgentSettings {
     /// The files that its secrets come from, as `${file:PATH}`.
     package var secretFiles: [String] { secrets.flatMap(\.files) + parameters.flatMap { $0.secretFiles(folder: folder) } }
 
-    private var secrets: [Secret] {
+    /// Whether it holds a password, a token or a passphrase itself. Headers are not counted: few of them are secret.
+    package var holdsSecrets: Bool { credentials.contains(where: \.isInline) }
+
+    private var secrets: [Secret] { credentials + replicators.flatMap { $0.headers.map(\.value) } }
+
+    private var credentials: [Secret] {
         var secrets: [Secret?] = [admin?.token?.value] + (admin?.tokens.map(\.token.value) ?? [])
         for listener in listeners {
             if case .files(_, _, let passphrase)? = listener.identity { secrets.append(passphrase) }
@@ -15,7 +20,6 @@ extension AgentSettings {
         }
         for replicator in replicators {
             secrets.append(replicator.proxy?.password?.value)
-            secrets += replicator.headers.map(\.value)
             switch replicator.authenticator {
             case .basic(_, let password): secrets.append(password)
             case .session(let id, _, _): secrets.append(id)

@@ -21,6 +21,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case clocksDiffer = "clocks_differ"
     case versionsAhead = "versions_ahead"
     case clockUnset = "clock_unset"
+    case databaseUnnamed = "database_unnamed"
     case databaseCopied = "database_copied"
     case listenerWaiting = "listener_waiting"
     case listenerStopped = "listener_stopped"
@@ -42,6 +43,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case authenticatorFailing = "authenticator_failing"
     case nobodyCanLogIn = "nobody_can_log_in"
     case usersWithoutChannels = "users_without_channels"
+    case channelsWithoutSync = "channels_without_sync"
     case pluginUnavailable = "plugin_unavailable"
     case pluginFileGone = "plugin_file_gone"
     case pluginRefused = "plugin_refused"
@@ -68,7 +70,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .configurationRefused, .nextStartFails, .certificateExpired, .nobodyCanLogIn:
             .unhealthy
         // Anything that a peer or a stranger can cause alone belongs here: otherwise they could make the agent report itself unhealthy.
-        case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing, .usersWithoutChannels,
+        case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing, .usersWithoutChannels, .channelsWithoutSync, .databaseUnnamed,
             .pluginRefused, .certificateEnding, .tlsFilesRefused, .breakerOpenForPeer, .listenerStopped, .replicatorKeptStopped, .replicatorHalted, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .connectionsEvicted, .answersUnread, .hiddenConflicts:
             .attention
         }

@@ -20,6 +20,7 @@ extension Agent {
         await checkDisks()
         list += clockAttention() + diskAttention()
         for database in databases { list += await attention(of: database) }
+        if let unnamed = unnamedDatabases() { list.append(unnamed) }
         for replicator in replicators { list += await attention(of: replicator) }
         for listener in listeners { list += attention(of: listener) + (await channelAttention(of: listener)) }
         list += pluginAttention()

@@ -15,6 +15,10 @@ final class UsersExamination: Sendable {
         var finding: String?
         /// All users, if the file gives none of them a channel; empty otherwise, and if there are many.
         var withoutChannels: [Principal]
+        /// The names of users to whom the file gives channels, but not all of them.
+        var limited: [String]
+        /// Lines that lock one user out, if others can log in.
+        var wrong: [WrongUserLine]
     }
 
     private let known = Mutex<[String: Known]>([:])
@@ -25,12 +29,21 @@ final class UsersExamination: Sendable {
     /// The users, if the file gives no channel to any of them; empty otherwise.
     func withoutChannels(_ text: (bytes: [UInt8], path: String, digest: [UInt8]), of listener: String) -> [Principal] { examined(text, listener).withoutChannels }
 
+    /// The names of users to whom the file gives channels, but not all of them.
+    func limited(_ text: (bytes: [UInt8], path: String, digest: [UInt8]), of listener: String) -> [String] { examined(text, listener).limited }
+
+    /// Lines that lock one user out, if others can log in.
+    func wrong(_ text: (bytes: [UInt8], path: String, digest: [UInt8]), of listener: String) -> [WrongUserLine] { examined(text, listener).wrong }
+
     private func examined(_ text: (bytes: [UInt8], path: String, digest: [UInt8]), _ listener: String) -> Known {
         if let found = known.withLock({ $0[listener] }), found.digest == text.digest { return found }
         let users = UserLines(text.bytes).users
         let (finding, valid) = (Self.finding(users, text.path), users.filter { $0.problem == nil })
         let isWithout = valid.count <= Self.limit && valid.allSatisfy { $0.options.channels.isEmpty }
-        let found = Known(digest: text.digest, finding: finding, withoutChannels: isWithout ? valid.map { Principal(name: $0.name, roles: $0.options.roles) } : [])
+        let found = Known(
+            digest: text.digest, finding: finding, withoutChannels: isWithout ? valid.map { Principal(name: $0.name, roles: $0.options.roles) } : [],
+            limited: valid.filter(\.isLimitedToChannels).map(\.name),
+            wrong: finding == nil ? users.compactMap { user in user.problem.map { WrongUserLine(line: user.line, user: user.name, problem: $0) } } : [])
         known.withLock { $0[listener] = found }
         return found
     }
@@ -55,14 +68,14 @@ extension Agent {
         let subject = "listener \(listener.settings.name.value)"
         let place = "\(subject) authenticator: "
         var list: [Attention] = []
+        let file = usersFile(of: listener.settings)
+        let wrong = file.map { users.wrong($0, of: listener.settings.name.value).prefix(Self.wrongLinesNamed) } ?? []
+        if let path = file?.path { list += wrong.map { Self.attention($0, in: path, of: subject) } }
         for plugin in plugins?.status() ?? [] {
             for failure in plugin.loginFailures where failure.utf8.starts(with: place.utf8) {
                 let failure = String(failure.dropFirst(place.count))
-                if plugin.name == PluginReference.usersPlugin, let wrong = WrongUserLine(failure), let file = usersFile(of: listener.settings)?.path {
-                    list.append(
-                        Attention(
-                            .authenticatorFailing, subject, "\(file):\(wrong.line): user \(wrong.user): \(wrong.problem); only logins as this user are affected",
-                            remedy: "fix or remove that line, or replace its hash with nightjar user passwd \(wrong.user), or its options with nightjar user permit \(wrong.user); until then logins as this user are answered 503"))
+                if plugin.name == PluginReference.usersPlugin, let line = WrongUserLine(failure), let path = file?.path {
+                    if !wrong.contains(where: { $0.line == line.line }) { list.append(Self.attention(line, in: path, of: subject)) }
                     continue
                 }
                 list.append(
@@ -74,10 +87,26 @@ extension Agent {
         return list
     }
 
-    /// Reports a listener with a sync function whose users have no channels: they get nothing, or public documents only, and nothing fails.
+    /// `wrong_users_named`: how many wrong lines of a users file are reported before somebody tries to log in with them.
+    private static let wrongLinesNamed = 3
+
+    private static func attention(_ wrong: WrongUserLine, in path: String, of subject: String) -> Attention {
+        Attention(
+            .authenticatorFailing, subject, "\(path):\(wrong.line): user \(wrong.user): \(wrong.problem); only logins as this user are affected",
+            remedy: "fix or remove that line, or replace its hash with nightjar user passwd \(wrong.user), or its options with nightjar user permit \(wrong.user); until then logins as this user are answered 503")
+    }
+
+    /// Reports a listener whose users get nothing, or public documents only, although nothing fails: they have no channels, or no sync function puts
+    /// documents into any.
     nonisolated func channelAttention(of listener: PeerListener) async -> [Attention] {
         let name = listener.settings.name.value
-        guard let sync = listener.settings.sync, let text = usersFile(of: listener.settings) else { return [] }
+        guard let text = usersFile(of: listener.settings) else { return [] }
+        guard let sync = listener.settings.sync else {
+            let limited = users.limited(text, of: name)
+            return ChannelsWithoutSync(listener.settings, limited, text.path, settings).map {
+                [Attention(.channelsWithoutSync, "listener \(name)", $0.text, remedy: $0.remedy)]
+            } ?? []
+        }
         let found = users.withoutChannels(text, of: name)
         guard !found.isEmpty else { return [] }
         for principal in found {

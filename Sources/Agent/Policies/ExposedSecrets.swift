@@ -5,12 +5,13 @@ import TLS
 /// Secrets that other users of the machine can read. An agent uses them anyway and warns; private keys, passphrases of keys and the agent's own token
 /// are refused instead, in the same words.
 extension ConfigurationCheck {
-    /// The files of secrets (`${file:PATH}`), and listeners' users files.
+    /// The files of secrets (`${file:PATH}`), listeners' users files, and the configuration if it holds secrets itself.
     package static func exposedSecrets(_ settings: AgentSettings) -> [TLSFileError] {
         var seen: Set<[UInt8]> = []
         // check and doctor may be run by root; the agent owns its data folder.
         let reader = SecretFile.Reader(owning: settings.data.value)
-        return (settings.secretFiles + settings.listeners.compactMap { $0.usersFile(settings) })
+        let own = settings.holdsSecrets ? [settings.file].compactMap(\.self) : []
+        return (own + settings.secretFiles + settings.listeners.compactMap { $0.usersFile(settings) })
             .filter { seen.insert(Array($0.utf8)).inserted }
             .compactMap { SecretFile.exposure($0, reader: reader) }
     }

@@ -196,7 +196,7 @@ extension Agent {
         done += await stopListeners(plan.listenersToStop, removed: Set(plan.change.listeners.removed), closing: plan.touchedResolvers)
         for name in plan.closedDatabases.sorted() {
             shared.withLock { $0.databases.removeValue(forKey: name) }?.close()
-            done.append("database \(name) closed")
+            done.append("database \(name) closed" + (plan.change.databases.removed.contains(name) ? "; its folder stays, with what was not replicated" : ""))
         }
         shared.withLock { state in
             state.settings = plan.new

@@ -9,6 +9,8 @@ struct ListenerWhereabouts: Sendable {
     let listener: PeerListener
     let collection: CollectionName
     let database: String
+    /// Whether any listener serves the database with a sync function.
+    let isRouted: Bool
 
     private var name: String { listener.settings.name.value }
 
@@ -47,7 +49,11 @@ struct ListenerWhereabouts: Sendable {
                 remedy: "fix the plugin, and the document is retried by itself; if it was rejected, change or remove it (nightjar doc rm)"
             ).with(["plugin": .string(route.plugin), "version": .string(route.version), "error": .string(route.error)])
         case .unrouted(nil):
-            WhereaboutsStatement("unrouted", "the sync function has not put its current revision into channels", remedy: "nightjar plugin retry asks it again")
+            isRouted
+                ? WhereaboutsStatement("unrouted", "the sync function has not put its current revision into channels", remedy: "nightjar plugin retry asks it again")
+                : WhereaboutsStatement(
+                    "unrouted", "the peer may pull only what is in its channels, and no listener serves the database with a sync function, which would put documents into channels",
+                    remedy: "add sync: PLUGIN to the listener, or let the user pull everything: nightjar user permit NAME --channel '*'")
         case .notInChannels(let document, let peer):
             WhereaboutsStatement(
                 "not_in_channels", "it is in \(Self.listed(document)), and the peer gets \(Self.listed(peer))",

@@ -135,9 +135,11 @@ extension Agent {
         return (.object(JSONObject(members)), standing.pull.namesDocument)
     }
 
+    private nonisolated func isRouted(_ database: String) -> Bool { listeners.contains { $0.settings.sync != nil && $0.serves(database) } }
+
     /// That the sync function of its database has not put an existing document into channels; nil if it has, or there is none.
     private nonisolated func unrouted(_ id: DocumentID, _ collection: Collection, _ database: Database) async throws -> PeerDocumentState? {
-        guard listeners.contains(where: { $0.settings.sync != nil && $0.serves(database.name) }) else { return nil }
+        guard isRouted(database.name) else { return nil }
         return try await database.read { transaction -> PeerDocumentState? in
             let failed = try transaction.unassigned(collection, id)
             guard failed == nil, try transaction.assignedChannels(collection, id) != nil else { return .unrouted(failed) }
@@ -148,7 +150,7 @@ extension Agent {
     private nonisolated func whereabouts(
         of id: DocumentID, in name: CollectionName, _ database: String, with listener: PeerListener, _ unrouted: PeerDocumentState?
     ) async throws -> JSONValue {
-        let words = ListenerWhereabouts(listener: listener, collection: name, database: database)
+        let words = ListenerWhereabouts(listener: listener, collection: name, database: database, isRouted: isRouted(database))
         let isServed = listener.serves(database)
         var condition = words.condition
         // Another listener serves it, so nothing needs to be done about this one.

@@ -37,7 +37,7 @@ extension Form where Value == String {
     static let path = Form<String>(
         shape: .text(pattern: nil), expected: "a path",
         read: { node, reading in
-            guard let path = Form<String>.text("a path").read(node, &reading) else { return nil }
+            guard let path = Form<String>.text("a path").read(node, &reading), !Paths.reportShellSyntax(path, node, &reading) else { return nil }
             return Paths.resolve(path, in: reading.folder)
         })
 }

@@ -21,6 +21,21 @@ enum Paths {
         return String(absolute[..<slash])
     }
 
+    /// Reports what only a shell would expand: taken literally, it names a folder that nobody means.
+    ///
+    /// - Returns: whether there is any.
+    static func reportShellSyntax(_ path: String, _ node: ConfigurationNode, _ reading: inout Reading) -> Bool {
+        if path == "~" || path.hasPrefix("~/") {
+            let rest = path.dropFirst(2)
+            reading.report(at: node.position, "\"~\" is not expanded here: write the whole path, or ${HOME}\(rest.isEmpty ? "" : "/\(rest)"); a folder that has this name is ./\(path)")
+            return true
+        }
+        let name = path.dropFirst().prefix { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") }
+        guard node.scalar?.isExpanded == false, path.first == "$", name.first?.isLetter == true else { return false }
+        reading.report(at: node.position, "\"$\(name)\" is not expanded here: write ${\(name)}; a folder that has this name is ./\(path)")
+        return true
+    }
+
     static var currentFolder: String {
         guard let buffer = getcwd(nil, 0) else { return "/" }
         defer { free(buffer) }

@@ -63,6 +63,7 @@ extension Form where Value == String {
             guard let text = Form<String>.text("a path").read(node, &reading), ProviderURI.check(text, at: node.position, &reading) else {
                 return nil
             }
+            if !ProviderURI.isOne(text), Paths.reportShellSyntax(text, node, &reading) { return nil }
             return ProviderURI.isOne(text) ? text : Paths.resolve(text, in: reading.folder)
         })
 }

@@ -48,26 +48,33 @@ struct RelatedUpload {
             var upload = try await BlobUpload(
                 call, isGzipped: isGzipped, length: entry.value["length"]?.asUInt64.map { Int(clamping: $0) })
             let asSent = MD5Hasher()
+            let claimed = isGzipped ? nil : entry.value["length"]?.asUInt64
             while let piece = try await reader.piece() {
                 asSent.update(piece)
+                // The rest is not worth reading.
+                if let claimed, upload.length + UInt64(piece.count) > claimed { throw Self.wrongLength(entry.key, "\(upload.length + UInt64(piece.count)) bytes or more", claimed) }
                 try await upload.append(piece)
             }
             var blob = try await upload.finish()
             // CouchDB computes the digest over the bytes as sent, compressed or not.
-            if let claimed = entry.value["digest"]?.asString, claimed.utf8.starts(with: "md5-".utf8),
-                ![asSent.finalize(), blob.md5].contains(where: { claimed == "md5-\(Base64.encode($0))" })
+            if let digest = entry.value["digest"]?.asString, digest.utf8.starts(with: "md5-".utf8),
+                ![asSent.finalize(), blob.md5].contains(where: { digest == "md5-\(Base64.encode($0))" })
             {
                 throw HTTPError(400, "Possible message corruption.", error: "content_md5_mismatch")
             }
             blob.contentType = header.first("Content-Type")
-            if !isGzipped, let length = entry.value["length"]?.asUInt64, length != blob.length {
-                throw CouchError.badRequest("the attachment \(entry.key) has \(blob.length) bytes, not \(length)")
-            }
+            if let claimed, claimed != blob.length { throw Self.wrongLength(entry.key, "\(blob.length) bytes", claimed) }
             received[entry.key] = blob
         }
         call.request.body.noteComplete()
         if let missing = waiting.first { throw CouchError.badRequest("the attachment \(missing.key) follows, but did not come") }
         return (document, received)
+    }
+
+    private static func wrongLength(_ name: String, _ found: String, _ claimed: UInt64) -> HTTPError {
+        var error = CouchError.badRequest("the attachment \(name) has \(found), not \(claimed)")
+        error.headers.set("Connection", "close")
+        return error
     }
 
     private static func fileName(_ field: String) -> String? {
@@ -98,7 +105,8 @@ struct BlobUpload {
     private let arrived: ArrivedBlobs
     private let writer: BlobWriter
     private let md5 = MD5Hasher()
-    private var length: UInt64 = 0
+    /// How many bytes were stored so far.
+    private(set) var length: UInt64 = 0
     private let inflater: Inflater?
 
     /// - Parameter length: the number of bytes, if known: data that cannot fit is not read.
@@ -125,7 +133,7 @@ struct BlobUpload {
     }
 
     mutating func finish() async throws -> ReceivedBlob {
-        if let inflater, !inflater.isComplete { throw CouchError.badRequest("the gzip-encoded attachment is cut short") }
+        if let inflater, !inflater.isComplete || inflater.hasMore { throw CouchError.badRequest("the gzip-encoded attachment is cut short, or more follows it") }
         let writer = writer
         let arrived = arrived
         let digest: BlobDigest

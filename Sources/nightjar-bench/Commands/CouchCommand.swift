@@ -14,7 +14,7 @@ struct CouchCommand: AsyncParsableCommand {
     @OptionGroup var agent: AgentOptions
     @Option(help: ArgumentHelp("CouchDB with its administrator: http://NAME:PASSWORD@HOST:PORT", valueName: "url")) var peer: String?
     @Option(help: ArgumentHelp("The peer's process on this machine: what it costs the processor is compared, too.", valueName: "pid")) var peerProcess: Int32?
-    @Option(help: ArgumentHelp("A folder in which Node finds pouchdb and pouchdb-adapter-memory.", valueName: "folder")) var pouchdb: String?
+    @Option(help: ArgumentHelp("A folder in which Node finds pouchdb and pouchdb-adapter-memory.", valueName: "folder"), completion: .directory) var pouchdb: String?
     @Option(help: "The node executable.") var node = "/usr/bin/node"
     @Option(parsing: .upToNextOption, help: "Only these.") var rows = CouchScenario.Row.allCases
     @Option(help: "Of a database that is read.") var documents = 100_000

@@ -5,7 +5,7 @@ import Glibc
 struct CommonOptions: ParsableArguments {
     @Option(help: "Folder for the databases; on the disk that is to be measured, not in memory.")
     var scratch = "/var/tmp"
-    @Option(help: ArgumentHelp("Writes the report as JSON to a file; - for standard output instead of the table.", valueName: "file"))
+    @Option(help: ArgumentHelp("Writes the report as JSON to a file; - for standard output instead of the table.", valueName: "file"), completion: .file())
     var json: String?
 
     /// Runs scenarios in a separate folder and prints their reports.

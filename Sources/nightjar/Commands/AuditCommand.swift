@@ -17,7 +17,12 @@ struct AuditCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Failure.reporting {
-            let lines = try AuditLog.last(limit, dataFolder: try location.place().data.value)
+            // One more tells whether the limit leaves something out.
+            var lines = try AuditLog.last(limit < .max ? limit + 1 : limit, dataFolder: try location.place().data.value)
+            if lines.count > limit {
+                lines.removeFirst(lines.count - limit)
+                Output.errorLine("nightjar: only the last \(Plural.count(limit, "entry", "entries")) of the log; --limit shows more")
+            }
             if json { return Output.write(1, lines.flatMap { $0 + [UInt8(ascii: "\n")] }) }
             if lines.isEmpty { return Output.line("nothing is recorded") }
             var table = TextTable(["TIME", "WHO", "FROM", "ACTION", "TARGET", "OUTCOME", "REPEATED"])

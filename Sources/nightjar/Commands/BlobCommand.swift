@@ -18,7 +18,7 @@ struct BlobCommand: AsyncParsableCommand {
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE.") var db: String
-        @Argument(help: "The file; standard input if absent.") var file: String?
+        @Argument(help: "The file; standard input if absent.", completion: .file()) var file: String?
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {

@@ -53,7 +53,7 @@ struct BackupCommand: AsyncParsableCommand {
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The database; with --verify a backup's folder.") var db: String
-    @Argument(help: "The folder to create.") var folder: String?
+    @Argument(help: "The folder to create.", completion: .directory) var folder: String?
     @Flag(help: "Verify an existing backup by reading all of it; changes nothing.") var verify = false
     @Flag(help: "Print JSON.") var json = false
 
@@ -108,7 +108,7 @@ struct RestoreCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var location: LocationOptions
-    @Argument(help: "The backup's folder.") var folder: String
+    @Argument(help: "The backup's folder.", completion: .directory) var folder: String
     @Option(name: .customLong("as"), help: ArgumentHelp("Another name for the database.", valueName: "name")) var name: String?
     @Flag(help: "Replace an existing database, which is kept under another name.") var replace = false
     @Flag(help: "Restore everything else if blobs of the backup are damaged or missing.") var withoutDamagedBlobs = false

@@ -79,7 +79,7 @@ struct ConflictsCommand: AsyncParsableCommand {
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION; all if absent.") var db: String?
-        @Option(help: ArgumentHelp("The candidate: NAME.lua or NAME/init.lua.", valueName: "file")) var plugin: String
+        @Option(help: ArgumentHelp("The candidate: NAME.lua or NAME/init.lua.", valueName: "file"), completion: .file()) var plugin: String
         @Option(help: ArgumentHelp("The candidate's parameters (default: those in the configuration, if it uses a plugin of that "
             + "name).", valueName: "json")) var params: String?
         @Option(help: ArgumentHelp("Only the last n conflicts of each database.", valueName: "n")) var last: Int?

@@ -26,7 +26,7 @@ struct ConflictsResolveCommand: AsyncParsableCommand {
     @OptionGroup var location: LocationOptions
     @Argument(help: "The document's id.") var id: String
     @Option(help: "local: keep the document here. remote: take the one from the other side. delete: delete the document.") var take: Side?
-    @Option(help: ArgumentHelp("The JSON document to keep; - reads it from standard input.", valueName: "file")) var document: String?
+    @Option(help: ArgumentHelp("The JSON document to keep; - reads it from standard input.", valueName: "file"), completion: .file()) var document: String?
     @Option(help: ArgumentHelp("The two revisions that the decision is based on.", valueName: "local,remote")) var seen: String?
     @Option(help: ArgumentHelp("DATABASE or DATABASE.SCOPE.COLLECTION, where the id has conflicts in several.", valueName: "db")) var db: String?
     @Flag(help: "Print JSON.") var json = false

@@ -18,10 +18,10 @@ struct ExportCommand: AsyncParsableCommand {
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
-    @Argument(help: "The file, which appears only once it is complete; standard output if absent.") var file: String?
+    @Argument(help: "The file, which appears only once it is complete; standard output if absent.", completion: .file()) var file: String?
     @Option(help: ArgumentHelp("A collection, NAME or SCOPE.NAME; may be given several times.", valueName: "name")) var collection: [String] = []
     @Flag(help: "Every collection of the database.") var allCollections = false
-    @Option(help: ArgumentHelp("A folder for the blobs that the documents name; it is created if it does not exist.", valueName: "folder")) var blobs: String?
+    @Option(help: ArgumentHelp("A folder for the blobs that the documents name; it is created if it does not exist.", valueName: "folder"), completion: .directory) var blobs: String?
     @Flag(help: "Deleted documents too.") var deleted = false
     @Flag(help: "Print the counts as JSON; on standard error if the documents are on standard output.") var json = false
 

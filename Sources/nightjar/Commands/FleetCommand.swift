@@ -20,7 +20,7 @@ struct FleetCommand: AsyncParsableCommand {
             commandName: "keygen", abstract: "Makes a signing key, and prints its public key for fleet.keys of the gateways.",
             discussion: "Anyone who has the file can change what all gateways run. Keep it on one machine and in a safe, not on the hub.")
 
-        @Argument(help: "The file to create, readable by its owner only.") var file: String
+        @Argument(help: "The file to create, readable by its owner only.", completion: .file()) var file: String
         @Flag(help: "Replace an existing file.") var replace = false
         @Flag(help: "Print JSON.") var json = false
 
@@ -77,7 +77,7 @@ struct FleetCommand: AsyncParsableCommand {
 
     /// The scope of a signed document, and the key that signs it.
     struct Signing: ParsableArguments {
-        @Option(help: ArgumentHelp("File of the signing key.", valueName: "file")) var key: String
+        @Option(help: ArgumentHelp("File of the signing key.", valueName: "file"), completion: .file()) var key: String
         @Option(name: .customLong("for-id"), help: ArgumentHelp("Only the gateway of this id; can be repeated.", valueName: "id")) var ids: [String] = []
         @Option(name: .customLong("for-label"), help: ArgumentHelp("Only gateways with this label; can be repeated.", valueName: "label"))
         var labels: [String] = []
@@ -99,7 +99,7 @@ struct FleetCommand: AsyncParsableCommand {
 
     /// The files to be signed.
     struct Files: ParsableArguments {
-        @Argument(help: "Plugins as NAME.lua, with tests in NAME.test.lua beside one; fragments of a configuration as NAME.yaml.") var files: [String]
+        @Argument(help: "Plugins as NAME.lua, with tests in NAME.test.lua beside one; fragments of a configuration as NAME.yaml.", completion: .file()) var files: [String]
 
         func contents() throws -> [(item: FleetItem, content: FleetDocument.Content)] {
             try files.map { file in
@@ -245,7 +245,7 @@ struct FleetCommand: AsyncParsableCommand {
             commandName: "verify", abstract: "Reads signed documents, one a line as sign and export print them, and says which of them a gateway with these keys accepts.")
 
         @Option(name: .customLong("trust"), help: ArgumentHelp("A public key; can be repeated.", valueName: "key")) var keys: [String]
-        @Argument(help: "A file; standard input if absent.") var file: String?
+        @Argument(help: "A file; standard input if absent.", completion: .file()) var file: String?
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {

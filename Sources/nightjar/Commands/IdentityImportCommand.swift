@@ -15,8 +15,8 @@ struct IdentityImportCommand: AsyncParsableCommand {
     @OptionGroup var location: LocationOptions
     @OptionGroup var passphrase: PassphraseOptions
     @Argument(help: "Name in the key store.") var label: String
-    @Argument(help: "PEM or PKCS#12.") var file: String
-    @Option(help: ArgumentHelp("PEM file with the private key.", valueName: "file")) var key: String?
+    @Argument(help: "PEM or PKCS#12.", completion: .file()) var file: String
+    @Option(help: ArgumentHelp("PEM file with the private key.", valueName: "file"), completion: .file()) var key: String?
     @Flag(help: "Replace an identity of this label.") var replace = false
     @Flag(help: "Print JSON.") var json = false
 
@@ -54,7 +54,7 @@ struct IdentityExportCommand: AsyncParsableCommand {
     @OptionGroup var location: LocationOptions
     @OptionGroup var passphrase: PassphraseOptions
     @Argument(help: "Name in the key store.") var label: String
-    @Argument(help: "The file to write.") var file: String?
+    @Argument(help: "The file to write.", completion: .file()) var file: String?
     @Option(help: ArgumentHelp("p12 (PKCS#12) or pem (default: by the name of the file, else pem).", valueName: "format")) var format: Format?
     @Flag(help: "Leave the private key unencrypted (PEM only).") var noPassphrase = false
     @Flag(help: "Replace the file.") var replace = false

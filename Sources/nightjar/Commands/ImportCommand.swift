@@ -30,8 +30,8 @@ struct ImportCommand: AsyncParsableCommand {
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
-    @Argument(help: "The file; standard input if absent.") var file: String?
-    @Option(help: ArgumentHelp("A folder with the blobs that the lines name.", valueName: "folder")) var blobs: String?
+    @Argument(help: "The file; standard input if absent.", completion: .file()) var file: String?
+    @Option(help: ArgumentHelp("A folder with the blobs that the lines name.", valueName: "folder"), completion: .directory) var blobs: String?
     @Flag(help: "Print the counts as JSON.") var json = false
 
     func run() async throws {

@@ -10,7 +10,7 @@ struct ManualCommand: AsyncParsableCommand {
             nightjar --generate-completion-script bash (or zsh, fish).
             """)
 
-    @Argument(help: "The folder to write them to; created if it does not exist.") var folder: String
+    @Argument(help: "The folder to write them to; created if it does not exist.", completion: .directory) var folder: String
 
     func run() async throws {
         try await Failure.reporting {

@@ -12,7 +12,7 @@ struct PipeCommand: AsyncParsableCommand {
             `target: "exec:ssh hub nightjar pipe /run/nightjar/hub.sock"`. For the listener the peer is the user that runs this command.
             """)
 
-    @Option(name: .long, help: ArgumentHelp("The agent's configuration file.", valueName: "file")) var config: String?
+    @Option(name: .long, help: ArgumentHelp("The agent's configuration file.", valueName: "file"), completion: .file()) var config: String?
     @Argument(help: ArgumentHelp("A listener's name, or the path of a socket.", valueName: "where")) var place: String?
 
     func run() async throws {

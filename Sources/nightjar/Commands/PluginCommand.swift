@@ -36,7 +36,7 @@ struct PluginCommand: AsyncParsableCommand {
                 if json {
                     Output.json(.array(check.plugins.map(\.json) + check.problems.map(PluginCommand.json)))
                 } else {
-                    PluginCommand.show(check.plugins)
+                    if !check.plugins.isEmpty || check.problems.isEmpty { PluginCommand.show(check.plugins) }
                     for problem in check.problems { Output.errorLine(TextTable.printable(problem.description)) }
                 }
             }
@@ -52,7 +52,7 @@ struct PluginCommand: AsyncParsableCommand {
                 """)
 
         @OptionGroup var location: ConfigurationOptions
-        @Argument(help: ArgumentHelp("Names of plugins, or files; absent: the whole folder.", valueName: "plugin")) var chosen: [String] = []
+        @Argument(help: ArgumentHelp("Names of plugins, or files; absent: the whole folder.", valueName: "plugin"), completion: .file()) var chosen: [String] = []
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {

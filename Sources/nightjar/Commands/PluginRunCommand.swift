@@ -25,10 +25,10 @@ struct PluginRunCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "The document of a filter, of transform or of sync, the chain (an array of certificates) of authenticate_certificate, the status of on_status, the documents "
                 + "(an array) of on_documents, the peers (an array) of select_peer; - for standard input.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var doc: String?
-    @Option(help: ArgumentHelp("For sync: the revision that the document replaces.", valueName: "file")) var oldDoc: String?
-    @Option(help: ArgumentHelp("For resolve: an object of local_doc, remote_doc and base_doc; - for standard input.", valueName: "file"))
+    @Option(help: ArgumentHelp("For sync: the revision that the document replaces.", valueName: "file"), completion: .file()) var oldDoc: String?
+    @Option(help: ArgumentHelp("For resolve: an object of local_doc, remote_doc and base_doc; - for standard input.", valueName: "file"), completion: .file())
     var conflict: String?
     @Option(help: "For authenticate_password; for sync: who writes.") var username: String?
     @Option(help: "For authenticate_password.") var password: String?

@@ -14,7 +14,7 @@ struct PluginSignCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var location: ConfigurationOptions
-    @Option(help: ArgumentHelp("File of the signing key.", valueName: "file")) var key: String
+    @Option(help: ArgumentHelp("File of the signing key.", valueName: "file"), completion: .file()) var key: String
     @Argument(help: "Plugins, by name.") var names: [String]
 
     func run() async throws {

@@ -11,7 +11,7 @@ struct PluginTestCommand: AsyncParsableCommand {
 
     @OptionGroup var location: ConfigurationOptions
     @Argument(help: "Plugins; all of the folder if absent.") var names: [String] = []
-    @Option(help: ArgumentHelp("Also writes the results as JUnit XML; - for standard output.", valueName: "file")) var junit: String?
+    @Option(help: ArgumentHelp("Also writes the results as JUnit XML; - for standard output.", valueName: "file"), completion: .file()) var junit: String?
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {

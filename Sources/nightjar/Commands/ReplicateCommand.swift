@@ -17,8 +17,8 @@ struct ReplicateCommand: AsyncParsableCommand {
             Documents move from SOURCE to TARGET only, unless --both is given. No agent may have the folder open.
             """)
 
-    @Argument(help: "From here: a database folder or a URL.") var source: String
-    @Argument(help: "To here: a database folder or a URL.") var target: String
+    @Argument(help: "From here: a database folder or a URL.", completion: .directory) var source: String
+    @Argument(help: "To here: a database folder or a URL.", completion: .directory) var target: String
     @Flag(help: "Both ways.") var both = false
     @Flag(help: "Continue until interrupted.") var continuous = false
     @Flag(help: "Forget the checkpoint and check every document again.") var reset = false
@@ -27,7 +27,7 @@ struct ReplicateCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("A plugin that decides conflicts.", valueName: "plugin")) var resolver: String?
     @Option(help: ArgumentHelp("The plugin's parameters; for several plugins, an object of them by plugin name.", valueName: "json"))
     var params: String?
-    @Option(help: ArgumentHelp("The plugins folder (default: ./plugins, if there is one).", valueName: "folder")) var plugins: String?
+    @Option(help: ArgumentHelp("The plugins folder (default: ./plugins, if there is one).", valueName: "folder"), completion: .directory) var plugins: String?
     @Option(help: ArgumentHelp("Only these documents, separated by commas; may be repeated.", valueName: "ids")) var docIds: [String] = []
     @Option(help: ArgumentHelp("Pull only from these channels, separated by commas.", valueName: "channels")) var channels: [String] = []
     @OptionGroup var choice: SourceChoiceOptions
@@ -40,7 +40,7 @@ struct ReplicateCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Attempts while the remote cannot be reached; 0 for the default: 3, or no limit with --continuous.", valueName: "n"))
     var maxAttempts = 0
     @Option(help: ArgumentHelp(
-        "PEM file, or sha256/BASE64 of a public key: the server's chain must contain it. May be repeated.", valueName: "file"))
+        "PEM file, or sha256/BASE64 of a public key: the server's chain must contain it. May be repeated.", valueName: "file"), completion: .file())
     var pinned: [String] = []
     @Flag(help: "Accept a self-signed certificate of the server, and no other.") var selfSigned = false
     @Flag(name: .shortAndLong, help: "Log to standard error.") var verbose = false

@@ -13,7 +13,7 @@ struct SupportBundleCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var location: ConfigurationOptions
-    @Option(name: .shortAndLong, help: ArgumentHelp("The file (default: nightjar-support-TIME.tar; - for standard output).", valueName: "file")) var output: String?
+    @Option(name: .shortAndLong, help: ArgumentHelp("The file (default: nightjar-support-TIME.tar; - for standard output).", valueName: "file"), completion: .file()) var output: String?
     @Flag(help: "Do not contact peers: open no connections.") var offline = false
     @Flag(help: "Print what is in it as JSON.") var json = false
 

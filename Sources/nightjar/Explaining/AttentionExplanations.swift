@@ -32,6 +32,12 @@ extension Explanation {
             "Set the clock, and have it kept right: systemctl enable --now systemd-timesyncd, or chrony. Until then versions go on from the last one that was made here, "
                 + "and JSON Web Tokens are judged by the later time. Where it was ahead and cannot be kept right: stop the agent, remove DATA/clock.noted, start it."),
         Explanation(
+            "database_unnamed",
+            "The data folder holds a database that the configuration does not name, as after its name was changed there or removed: nothing opens it, no peer gets it, and what was not "
+                + "replicated stays in it.",
+            "If its name was changed, change it back: the database on disk keeps its name. If it is needed, name it again under databases, and give it a replicator until everything in it "
+                + "is pushed; nightjar export NAME writes its documents to a file while no agent has it open. Otherwise move NAME.nightjar and NAME.nightjar.known out of the data folder."),
+        Explanation(
             "database_copied",
             "A version arrived that carries the author id of a database here, but was not made here: a copy of the database is in use, for instance on a cloned "
                 + "machine, or this one was reset to an earlier state, for instance with a snapshot of its machine. It continues under a new author id.",
@@ -192,6 +198,10 @@ extension Explanation {
                 + "file or from documents: they pull public documents (channel !) and nothing else.",
             "nightjar user permit USER --channel CHANNEL gives a user channels (--role: roles, for what documents grant to them); or have the sync function grant them with access() or role(), "
                 + "or use an authenticator plugin that returns channels."),
+        Explanation(
+            "channels_without_sync", "Users of a listener may pull only what is in their channels, and no listener serves the database with a sync function: nothing is in any channel, and "
+                + "they get no document.",
+            "Add sync: PLUGIN to the listener, so that documents are put into channels; or let the users pull everything: nightjar user permit USER --channel '*'."),
         Explanation(
             "authenticator_failing", "An authenticator failed on a login: the client got 503 and may try again. With password-file, a line of the users file is not valid: "
                 + "only logins as that user are affected.",

@@ -4,13 +4,13 @@ import ArgumentParser
 
 /// Where an agent's configuration and data are.
 struct ConfigurationOptions: ParsableArguments, Sendable {
-    @Option(name: .long, help: ArgumentHelp("The configuration file.", valueName: "file"))
+    @Option(name: .long, help: ArgumentHelp("The configuration file.", valueName: "file"), completion: .file())
     var config: String?
 
-    @Option(name: .long, help: ArgumentHelp("The data folder; overrides the configuration's.", valueName: "folder"))
+    @Option(name: .long, help: ArgumentHelp("The data folder; overrides the configuration's.", valueName: "folder"), completion: .directory)
     var data: String?
 
-    @Option(name: .long, help: ArgumentHelp("The plugins folder; overrides the configuration's.", valueName: "folder"))
+    @Option(name: .long, help: ArgumentHelp("The plugins folder; overrides the configuration's.", valueName: "folder"), completion: .directory)
     var plugins: String?
 
     /// - Throws: ``ConfigurationProblems``.

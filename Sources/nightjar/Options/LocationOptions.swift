@@ -7,12 +7,12 @@ import NIOPosix
 
 /// Where an agent is, or the data folder of one that is not running.
 struct LocationOptions: ParsableArguments, Sendable {
-    @Option(name: .long, help: ArgumentHelp("The agent's configuration file.", valueName: "file"))
+    @Option(name: .long, help: ArgumentHelp("The agent's configuration file.", valueName: "file"), completion: .file())
     var config: String?
 
     @Option(
         name: .long,
-        help: ArgumentHelp("The agent's data folder (default: the configuration's, or ./nightjar-data).", valueName: "folder"))
+        help: ArgumentHelp("The agent's data folder (default: the configuration's, or ./nightjar-data).", valueName: "folder"), completion: .directory)
     var data: String?
 
     /// The whole configuration, which must be valid.

@@ -5,7 +5,7 @@ import TLS
 
 /// Where a passphrase comes from. Never from the command line itself, which every user of the machine can read.
 struct PassphraseOptions: ParsableArguments, Sendable {
-    @Option(name: .long, help: ArgumentHelp("Take the passphrase from the first line of this file (- for standard input).", valueName: "file"))
+    @Option(name: .long, help: ArgumentHelp("Take the passphrase from the first line of this file (- for standard input).", valueName: "file"), completion: .file())
     var passphraseFile: String?
 
     @Option(name: .long, help: ArgumentHelp("Take the passphrase from this environment variable.", valueName: "name"))

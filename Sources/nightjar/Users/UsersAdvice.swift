@@ -14,7 +14,11 @@ enum UsersAdvice {
             guard let path = listener.usersFile(settings),
                 let users = try? UsersFile(path, dataFolder: settings.data.value).read(isThere: true).users
             else { continue } // an unreadable file is reported as a problem elsewhere
-            if let sync = listener.sync, let line = channels(users, sync, path, settings) { advice.append("listener \"\(listener.name.value)\": \(line)") }
+            if let sync = listener.sync {
+                if let line = channels(users, sync, path, settings) { advice.append("listener \"\(listener.name.value)\": \(line)") }
+            } else if let found = ChannelsWithoutSync(listener, users.filter { $0.problem == nil && $0.isLimitedToChannels }.map(\.name), path, settings) {
+                advice.append("listener \"\(listener.name.value)\": \(found.text): \(found.remedy)")
+            }
             // What is wrong with a file is told once.
             guard seen.insert(path).inserted else { continue }
             let place = "listener \"\(listener.name.value)\": \(path)"

@@ -6,7 +6,7 @@ import ArgumentParser
 struct UsersFileOptions: ParsableArguments, Sendable {
     @OptionGroup var location: LocationOptions
     @Option(help: ArgumentHelp("The listener whose users they are, if several have files of their own.", valueName: "name")) var listener: String?
-    @Option(help: ArgumentHelp("The users file (default: the one of the listener's password-file).", valueName: "file")) var file: String?
+    @Option(help: ArgumentHelp("The users file (default: the one of the listener's password-file).", valueName: "file"), completion: .file()) var file: String?
 
     func validate() throws {
         if listener != nil, file != nil { throw ValidationError("give --listener or --file, not both") }
