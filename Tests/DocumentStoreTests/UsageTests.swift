@@ -137,6 +137,31 @@ import Testing
         #expect(usage.heldBytes == empty + 500_000 && usage.incomingBytes == 0)
     }
 
+    /// A peer that has gone must not keep others from writing.
+    @Test func theBeginningsOfBlobsGiveWayToWhatNeedsTheRoom() async throws {
+        let usage = StoreUsage()
+        let store = try store(usage) { [usage] _, bytes in usage.heldBytes + bytes > 1_000_000 ? "it is too much" : nil }
+        let bytes = [UInt8](repeating: 3, count: 300_000)
+        func begin(_ owner: String) async throws {
+            try await store.database.blobs.perform { blobs in
+                let writer = try blobs.writer(length: 300_000)
+                try writer.append(bytes)
+                blobs.keepUnfinished(writer, BlobDigest.of(Array(owner.utf8)), of: owner)
+            }
+        }
+        for owner in ["a", "b", "c"] { try await begin(owner) }
+        // The oldest first, and no more than have to.
+        _ = try await store.save("large", "{\"x\":\"\(String(repeating: "x", count: 200_000))\"}")
+        func isKept(_ owner: String) async throws -> Bool {
+            try await store.database.blobs.perform { try $0.resumedWriter(BlobDigest.of(Array(owner.utf8)), of: owner) != nil }
+        }
+        #expect(try await !isKept("a"))
+        try await store.database.blobs.perform { blobs in _ = try blobs.writer(length: 500_000) }
+        #expect(try await !isKept("b"))
+        #expect(try await isKept("c"))
+        await #expect(throws: StoreError.self) { try await store.save("larger", "{\"x\":\"\(String(repeating: "x", count: 2_000_000))\"}") }
+    }
+
     @Test func smallWritesAreCountedByTheLogTheyFillAndAShortLogIsMovedEarly() async throws {
         let usage = StoreUsage()
         let store = try store(usage)

@@ -80,8 +80,15 @@ import Testing
         #expect(run.on(.ended(run.at(1))) == [])
         #expect(run.on(.written(run.at(1), bytes: 2)) == ["consumed 1 2", "install 1"])
         #expect(run.machine.isFetching)
-        #expect(run.on(.installed(run.at(1))) == ["tell 1 ok"])
-        #expect(run.machine.isIdle)
+        #expect(run.on(.installed(run.at(1))) == ["tell 1 ok"] && run.machine.isIdle)
+    }
+
+    @Test func noMoreIsTakenThanItsDocumentsSay() {
+        var run = Run()
+        run.on(needed(1, 1))
+        run.on(.looked(run.at(1), isHere: false))
+        run.on(.writerOpened(run.at(1)))
+        #expect(run.on(.bytesArrived(run.at(1), bytes(6))) == ["abandon 1", "tell 1 400"] && run.machine.isIdle)
     }
 
     @Test func aBlobContinuesWhereAnEarlierConnectionEnded() {
