@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Documents
+import Encodings
 
 struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
