@@ -29,16 +29,27 @@ import Testing
     /// As it was found in the values of a whole body.
     private func naive(_ body: [UInt8]) throws -> [BlobReference] {
         let root = try JSONValue(stored: body)
-        var seen: Set<BlobDigest> = []
         var references: [BlobReference] = []
-        BlobReferences.visit(root, pointer: "", skippingAttachments: true) { _, object in
-            if let reference = BlobReference(object), seen.insert(reference.digest).inserted { references.append(reference) }
+        func add(_ reference: BlobReference) {
+            guard let place = references.firstIndex(where: { $0.digest == reference.digest }) else { return references.append(reference) }
+            references[place].add(reference)
         }
+        BlobReferences.visit(root, pointer: "", skippingAttachments: true) { _, object in BlobReference(object).map { add($0) } }
         for entry in root["_attachments"]?.asObject?.members ?? [] {
             guard let object = entry.value.asObject, let reference = BlobReference(object) else { continue }
-            if seen.insert(reference.digest).inserted { references.append(reference) }
+            add(reference)
         }
         return references
+    }
+
+    @Test(arguments: [("3", "3", false), ("3", "4", true), ("-5", "-5", true), ("2.5", "2", true), ("null", "3", false), ("\"3\"", "3", false), ("3", "-1", true)])
+    func aBlobHasOneLength(_ one: String, _ other: String, _ isFalse: Bool) throws {
+        for (a, b) in [(one, other), (other, one)] {
+            let body = #"{"a":{"@type":"blob","digest":"\#(first)","length":\#(a)},"_attachments":{"b":{"digest":"\#(first)","length":\#(b)}}}"#
+            let found = try BlobReferences.find(in: Array(body.utf8))
+            #expect(found.count == 1 && found.first?.hasFalseLength == isFalse, "\(body)")
+            if !isFalse { #expect(found.first?.length == 3) }
+        }
     }
 
     @Test func theSearchFindsWhatIsInTheValues() throws {
