@@ -156,7 +156,7 @@ import Testing
             try await store.database.blobs.perform { try $0.resumedWriter(BlobDigest.of(Array(owner.utf8)), of: owner) != nil }
         }
         #expect(try await !isKept("a"))
-        try await store.database.blobs.perform { blobs in _ = try blobs.writer(length: 400_000) }
+        try await store.database.blobs.perform { blobs in _ = try blobs.writer(length: 250_000) }
         #expect(try await !isKept("b"))
         #expect(try await isKept("c"))
         await #expect(throws: StoreError.self) { try await store.save("larger", "{\"x\":\"\(String(repeating: "x", count: 2_000_000))\"}") }

@@ -127,7 +127,7 @@ import Testing
 
     @Test func itIsNotInstalledBeforeItsLastByteIsWritten() {
         var run = Run()
-        run.on(needed(1, 1))
+        run.on(needed(1, 1, length: 7))
         run.open(1)
         run.on(.bytesArrived(run.at(1), bytes(3)))
         run.on(.bytesArrived(run.at(1), bytes(4)))
@@ -341,8 +341,8 @@ import Testing
 
     @Test func aBlobThatTurnsOutTooLargeIsGivenUpForAllThatNeedIt() {
         var run = Run { $0.maximumBlobBytes = 10 }
-        run.on(needed(1, 1))
-        run.on(needed(2, 1))
+        run.on(needed(1, 1, length: nil))
+        run.on(needed(2, 1, length: nil))
         run.open(1)
         #expect(run.on(.bytesArrived(run.at(1), bytes(10))) == ["write 1 10"])
         #expect(run.on(.bytesArrived(run.at(1), bytes(1))) == ["abandon 1", "tell 1 413", "tell 2 413"])
