@@ -107,6 +107,18 @@ import Testing
         }
         #expect(!agent.process.errors.contains("closed.secret") && !check.errors.contains("closed.secret"), "\(check)")
         chmod(folder.path, 0o700)
+        // So can a secret that the configuration itself holds.
+        try folder.write("inline.yaml", """
+            data: data
+            databases: { main: {} }
+            replicators:
+            \(Self.replicator("inline", "{ bearer: secret-words }"))
+            """)
+        chmod(folder.path("inline.yaml"), 0o644)
+        func inline() async throws -> String { try await NightjarExecutable.run("check", "--config", "inline.yaml", folder: folder.path).errors }
+        #expect(try await inline().contains("inline.yaml: other users can access the secrets in it (permissions 0644"))
+        chmod(folder.path("inline.yaml"), 0o600)
+        #expect(try await !inline().contains("other users can access the secrets"))
         let shut = try await agent.command("check")
         #expect(!shut.errors.contains("other users can access"), "\(shut)")
         chmod(folder.path, 0o755)

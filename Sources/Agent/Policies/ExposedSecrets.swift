@@ -14,6 +14,12 @@ extension ConfigurationCheck {
         return (own + settings.secretFiles + settings.listeners.compactMap { $0.usersFile(settings) })
             .filter { seen.insert(Array($0.utf8)).inserted }
             .compactMap { SecretFile.exposure($0, reader: reader) }
+            .map { error in
+                guard own.contains(error.path) else { return error }
+                var error = error
+                error.reason = error.reason.replacing("this secret", with: "the secrets in it")
+                return error
+            }
     }
 }
 
