@@ -87,8 +87,8 @@ private let wrong: [Wrong] = [
     Wrong("listeners: ‸{ name: a }", "expected a list of listeners, found a mapping"),
     Wrong("databases: { main: { collections: ‸plant.readings } }", "expected a list", "as [ … ]"),
     Wrong("databases: { main: { delta_sync: ‸yes } }", "true or false", "found \"yes\""),
-    Wrong(listener("read_only: ‸\"true\""), "expected true or false, found \"true\""),
-    Wrong(listener("port: ‸\"4984\""), "expected a whole number from 0 to 65535, found \"4984\""),
+    Wrong(listener("read_only: ‸\"true\""), "expected true or false, found \"true\"; leave out the quotes"),
+    Wrong(listener("port: ‸\"4984\""), "expected a whole number from 0 to 65535, found \"4984\"; leave out the quotes"),
     Wrong(listener("port: ‸49.84"), "found 49.84"),
     // Values.
     Wrong(listener("port: ‸65536"), "listeners[0].port", "from 0 to 65535", "found 65536"),

@@ -54,7 +54,7 @@ struct Reading {
     /// Reports that a node is not of the expected kind.
     mutating func reportMismatch(_ node: ConfigurationNode, expected: String) {
         if noteUnresolved(node) { return }
-        report(at: node.position, "expected \(expected), found \(ValueQuoting.found(node))")
+        report(at: node.position, "expected \(expected), found \(ValueQuoting.found(node))\(ValueQuoting.withoutQuotes(node) ? "; leave out the quotes" : "")")
     }
 
     private var pathText: String {

@@ -24,7 +24,13 @@ enum ValueQuoting {
         }
     }
 
-    /// The same without any part of the value.
+    /// Whether the value is quoted, and would be a number, true or false without its quotes.
+    static func withoutQuotes(_ node: ConfigurationNode) -> Bool {
+        guard let scalar = node.scalar, scalar.source == nil, case .string = scalar.value else { return false }
+        return scalar.text == "true" || scalar.text == "false" || !scalar.text.isEmpty && scalar.text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+    }
+
+    /// What was found, without any part of the value.
     static func kind(_ node: ConfigurationNode) -> String {
         switch node.content {
         case .sequence: return "a list"

@@ -49,8 +49,9 @@ extension Explanation {
         Explanation("websocket/1002", "The other side violates the protocol: it is not a replication endpoint.", "Check target and proxy.url, or log in to this "
             + "network if it has a captive portal. If the two sides had communicated before, bytes were changed on the way, and it is retried."),
         Explanation("websocket/1003", "A text message arrived where only binary ones are expected.", "Check target: it is another kind of endpoint."),
-        Explanation("websocket/1006", "The connection broke without a closing message.", "It is retried. If it happens at regular intervals, something on the way "
-            + "cuts idle connections: set heartbeat below that interval."),
+        Explanation("websocket/1006", "The connection broke without a closing message.", "It is retried. If it happens at once, the scheme may be wrong: a server that speaks TLS needs wss: or "
+            + "https:, and one that does not needs ws: or http:; the message says so where that is known. If it happens at regular intervals, something on the way cuts idle "
+            + "connections: set heartbeat below that interval."),
         Explanation("websocket/1008", "The other side's policy forbids it.", "The message quotes it."),
         Explanation("websocket/1009", "A message is larger than the other side accepts.", "Look for a document that is too large: nightjar replicator NAME refused."),
         Explanation("websocket/1011", "The peer had an internal error, or bytes were changed on the way.", "It is retried. Check the peer's log; the same "
