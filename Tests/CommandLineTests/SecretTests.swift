@@ -106,7 +106,6 @@ import Testing
             #expect(doctor.output.contains("\(path): \(words)") && doctor.output.contains("mend: chmod 600 \(path)"), "\(doctor)")
         }
         #expect(!agent.process.errors.contains("closed.secret") && !check.errors.contains("closed.secret"), "\(check)")
-        chmod(folder.path, 0o700)
         // So can a secret that the configuration itself holds.
         try folder.write("inline.yaml", """
             data: data
@@ -119,6 +118,7 @@ import Testing
         #expect(try await inline().contains("inline.yaml: other users can access the secrets in it (permissions 0644"))
         chmod(folder.path("inline.yaml"), 0o600)
         #expect(try await !inline().contains("other users can access the secrets"))
+        chmod(folder.path, 0o700)
         let shut = try await agent.command("check")
         #expect(!shut.errors.contains("other users can access"), "\(shut)")
         chmod(folder.path, 0o755)
