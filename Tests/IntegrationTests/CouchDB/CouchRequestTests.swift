@@ -131,8 +131,8 @@ struct CouchRequestTests {
         let peer = try await Peer.connect(sharedAgent())
         let digest = "sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00="
         for (index, (claim, shown)) in [
-            (#""length":5,"md5":"md5-\"x""#, digest), (#""length":-5,"md5":"md5-AAAA""#, digest), (#""length":1e300,"md5":7"#, digest),
-            (#""length":4,"md5":"md5-XUFAKrxLKna5cZ2REBfFkg==""#, "md5-XUFAKrxLKna5cZ2REBfFkg=="),
+            (#""length":5,"md5":"md5-\"x""#, digest), (#""md5":"md5-AAAA""#, digest), (#""length":"-5","md5":7"#, digest),
+            (#""length":5,"md5":"md5-XUFAKrxLKna5cZ2REBfFkg==""#, "md5-XUFAKrxLKna5cZ2REBfFkg=="),
         ].enumerated() {
             let id = "claim\(index)"
             try await peer.push(id, blob: "hello", more: #""_attachments":{"a":{"digest":"\#(digest)","stub":true,"revpos":1,\#(claim)}},"#)
@@ -144,6 +144,13 @@ struct CouchRequestTests {
             let parts = try await couch.probe.get("/main/\(id)?attachments=true", headers: [("Accept", "multipart/related")])
             #expect(parts.text.contains("Content-Length: 5\r\n\r\nhello") && !parts.text.contains("Content-Length: 0"), "\(claim): \(parts)")
         }
+        // A false length is refused: policies have decided by it.
+        for length in ["-5", "1e300", "4"] {
+            await #expect(throws: (any Error).self, "\(length)") {
+                try await peer.push("false", blob: "hello", more: #""_attachments":{"a":{"digest":"\#(digest)","stub":true,"revpos":1,"length":\#(length)}},"#)
+            }
+        }
+        #expect(try await couch.problem("GET", "/main/false") == "404 not_found")
         try await peer.close()
     }
 
