@@ -3,10 +3,12 @@ import Encodings
 /// What a body says about one blob.
 public struct BlobReference: Sendable, Equatable {
     public let digest: BlobDigest
-    /// The blob's size in bytes, if the body says so.
-    public internal(set) var length: UInt64?
+    /// The blob's size in bytes, if the body says so; for gzip, that of the unpacked content.
+    public let length: UInt64?
+    /// The size that the blob must have; nil if the body does not say.
+    public private(set) var claimedSize: UInt64?
     /// The body gives a number that is no size, or gives this blob several sizes.
-    public internal(set) var hasFalseLength = false
+    public private(set) var hasFalseLength = false
     public let contentType: String?
     /// The encoding of the content, such as `gzip`.
     public let encoding: String?
@@ -16,6 +18,7 @@ public struct BlobReference: Sendable, Equatable {
         self.length = length
         self.contentType = contentType
         self.encoding = encoding
+        claimedSize = encoding == "gzip" ? nil : length
     }
 
     /// Reads a blob's object or an entry of `_attachments`; nil without a valid digest.
@@ -29,13 +32,10 @@ public struct BlobReference: Sendable, Equatable {
         if case .number? = length, self.length == nil { hasFalseLength = true }
     }
 
-    /// The size that the blob must have; nil if the body says none, or that of its decoded content.
-    public var claimedSize: UInt64? { encoding == nil ? length : nil }
-
     /// Includes what another object says about the same blob.
     mutating func add(_ other: BlobReference) {
-        if other.hasFalseLength || other.length != nil && length != nil && other.length != length { hasFalseLength = true }
-        length = length ?? other.length
+        if other.hasFalseLength || other.claimedSize != nil && claimedSize != nil && other.claimedSize != claimedSize { hasFalseLength = true }
+        claimedSize = claimedSize ?? other.claimedSize
     }
 
     /// Whether compressing it for transfer is likely to pay off (Core's rule, replication.md section 10).

@@ -21,7 +21,7 @@ package struct ChannelsWithoutSync: Sendable {
         let names = limited.prefix(Self.shown).joined(separator: ", ") + (limited.count > Self.shown ? " and \(limited.count - Self.shown) more" : "")
         text = "\(limited.count == 1 ? "user \(names) of \(path) has" : "users \(names) of \(path) have") channels, and no listener serves database \(database) with a sync function, which "
             + "would put documents into channels: \(limited.count == 1 ? "the user pulls" : "they pull") nothing of it"
-        remedy = "add sync: PLUGIN to the listener, or let the user pull everything: nightjar user permit \(first) --channel '*'"
+        remedy = "add sync: PLUGIN to the listener, or let the user pull everything: nightjar user permit \(first) --channel '*', with the --read-only and the roles that the user has now"
     }
 }
 

@@ -91,7 +91,12 @@ extension Agent {
     private static let wrongLinesNamed = 3
 
     private static func attention(_ wrong: WrongUserLine, in path: String, of subject: String) -> Attention {
-        Attention(
+        if wrong.user.isEmpty {
+            return Attention(
+                .authenticatorFailing, subject, "\(path):\(wrong.line): \(wrong.problem); nobody can log in with this line, the others are not affected",
+                remedy: "fix or remove that line: nightjar user list names what is wrong with each")
+        }
+        return Attention(
             .authenticatorFailing, subject, "\(path):\(wrong.line): user \(wrong.user): \(wrong.problem); only logins as this user are affected",
             remedy: "fix or remove that line, or replace its hash with nightjar user passwd \(wrong.user), or its options with nightjar user permit \(wrong.user); until then logins as this user are answered 503")
     }

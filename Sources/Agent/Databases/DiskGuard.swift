@@ -69,8 +69,6 @@ final class DiskGuard: Sendable {
     private static let lookNanoseconds: UInt64 = 1_000_000_000
     /// `disk_retry_bytes`: free bytes at which a write that met a full disk is retried.
     private static let retryBytes: UInt64 = 64 << 10
-    /// `quota_margin`: with fewer bytes left than this, or a smaller part of the quota, it counts as reached.
-    private static let margin = (bytes: 64 << 10, part: 64)
     /// With less than this part of the quota left, space is short: a document that does not fit waits until deletions free space, so deleted bodies
     /// must not be kept as bases for deltas.
     private static let short = 8
@@ -194,7 +192,7 @@ final class DiskGuard: Sendable {
         return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, fact: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
     }
 
-    private static func isReached(_ quota: Int, _ held: Int) -> Bool { held >= quota - min(margin.bytes, quota / margin.part) }
+    private static func isReached(_ quota: Int, _ held: Int) -> Bool { DatabaseQuota.isReached(quota, held) }
 
     private static func sentence(_ bytes: Int, of quota: Int, _ place: Place) -> String {
         guard bytes > 0 else { return "database \(place.database) \(reached(quota, place)); \(ways)" }

@@ -167,8 +167,12 @@ package struct DocumentAccess: Sendable {
         if !parts.isDeleted, let missing = try await missingBlobs(of: parts.body, id).first {
             throw Self.lacks(missing, database.name)
         }
+        if !parts.isDeleted, let wrong = try await wrongLength(in: parts.body) { throw AgentError(.invalid, wrong) }
         return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision, expiry: parts.expiry, onConflict)
     }
+
+    /// What is wrong with the lengths that a document gives for its blobs: peers would refuse it.
+    func wrongLength(in body: [UInt8]) async throws -> String? { try await database.blobs.wrongLength((try? BlobReferences.find(in: body)) ?? []) }
 
     /// Blobs that a document would newly refer to and that are missing here, so that the document could not be pushed to anybody. Blobs that the
     /// stored document already refers to are not checked.

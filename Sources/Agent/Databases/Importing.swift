@@ -180,12 +180,15 @@ extension DocumentAccess {
         var whole: [ImportLine] = []
         whole.reserveCapacity(lines.count)
         for line in lines {
-            guard !line.isDeleted, let missing = try await missingBlobs(of: line.body, line.id).first else {
+            if !line.isDeleted, let missing = try await missingBlobs(of: line.body, line.id).first {
+                counts.failed += 1
+                counts.note(line.number, Self.lacks(missing, line.id, database.name))
+            } else if !line.isDeleted, let wrong = try await wrongLength(in: line.body) {
+                counts.failed += 1
+                counts.note(line.number, "document \"\(line.id)\": \(wrong)")
+            } else {
                 whole.append(line)
-                continue
             }
-            counts.failed += 1
-            counts.note(line.number, Self.lacks(missing, line.id, database.name))
         }
         return whole
     }

@@ -36,7 +36,7 @@ package enum UnnamedDatabases {
 
     static func remedy(_ settings: AgentSettings) -> String {
         let name = find(settings).first ?? "NAME"
-        return "if its name was changed, change it back: that does not rename the database; if it is needed, name it again (databases: { \(name): {} }), and give it a replicator until "
+        return "if its name was changed in the configuration, use the old one there again: the database on disk keeps its name; if it is needed, name it again (databases: { \(name): {} }), and give it a replicator until "
             + "everything in it is pushed; otherwise move \(name)\(suffix) and \(name)\(suffix).known out of the data folder"
     }
 }

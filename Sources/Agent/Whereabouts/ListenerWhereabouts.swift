@@ -53,7 +53,7 @@ struct ListenerWhereabouts: Sendable {
                 ? WhereaboutsStatement("unrouted", "the sync function has not put its current revision into channels", remedy: "nightjar plugin retry asks it again")
                 : WhereaboutsStatement(
                     "unrouted", "the peer may pull only what is in its channels, and no listener serves the database with a sync function, which would put documents into channels",
-                    remedy: "add sync: PLUGIN to the listener, or let the user pull everything: nightjar user permit NAME --channel '*'")
+                    remedy: "add sync: PLUGIN to the listener, or let the user pull everything: nightjar user permit NAME --channel '*', with the --read-only and the roles that the user has now")
         case .notInChannels(let document, let peer):
             WhereaboutsStatement(
                 "not_in_channels", "it is in \(Self.listed(document)), and the peer gets \(Self.listed(peer))",

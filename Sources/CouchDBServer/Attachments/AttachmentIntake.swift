@@ -64,6 +64,7 @@ struct AttachmentIntake: Sendable {
         if let strange = named.first(where: { !allowed.contains($0.digest) }) {
             throw Self.missingStub("the document names the blob \(strange.digest), which did not come with it")
         }
+        if let wrong = try await blobs.wrongLength(named) { throw CouchError.badRequest(wrong) }
         return body
     }
 

@@ -73,6 +73,8 @@ struct UnfinishedBlobs: Sendable {
         return entries.remove(at: place).part
     }
 
+    var bytes: UInt64 { entries.reduce(0) { $0 + $1.part.count } }
+
     /// - Returns: its file; nil if there is none.
     mutating func removeOldest() -> String? { entries.isEmpty ? nil : entries.removeFirst().part.path }
 
@@ -112,8 +114,12 @@ extension BlobStore {
         return BlobWriter(store: self, resuming: part, opened)
     }
 
-    /// Why a write is refused, although the parts that nobody is sending gave way to it, the oldest first; nil if it is not.
+    /// Why a write is refused; nil if it is not. The parts that nobody is sending give way to it, the oldest first, if it fits then.
     func refusal(of write: StoreWrite, bytes: Int) -> String? {
+        guard let reason = refusal(write, bytes) else { return nil }
+        // Otherwise a write that can never fit would cost everybody what they have sent.
+        let parts = Int(clamping: unfinished.withLock { $0.bytes })
+        guard parts > 0, refusal(write, max(0, bytes - parts)) == nil else { return reason }
         while let reason = refusal(write, bytes) {
             guard let path = unfinished.withLock({ $0.removeOldest() }) else { return reason }
             remove([path])

@@ -41,7 +41,7 @@ enum ProofOutcome: Sendable {
 enum BlobEvent: Sendable {
     /// A revision refers to these blobs; it can be stored when they are here and the peer has shown that it has them. `known`: those that it need not
     /// show, because it may have them in any case.
-    case needed(BlobWaiter, DocumentID, [BlobReference], known: KnownBlobs)
+    case needed(BlobWaiter, DocumentID, [BlobReference], known: KnownBlobs, comparesLengths: Bool = true)
     /// Answers ``BlobAction/look(_:)``.
     case looked(BlobTransfer, isHere: Bool)
     /// The peer answers ``BlobAction/askProof(_:slot:for:)``; nil: it gives no proof.

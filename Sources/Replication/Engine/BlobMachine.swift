@@ -57,6 +57,7 @@ struct BlobMachine {
         /// Shared with the revision, so that it takes no extra memory.
         let references: [BlobReference]
         let known: KnownBlobs
+        let comparesLengths: Bool
         /// Index of the first blob that is not under way yet.
         var next = 0
         /// Blobs under way.
@@ -125,7 +126,7 @@ struct BlobMachine {
 
     mutating func handle(_ event: BlobEvent, _ actions: inout [BlobAction]) {
         switch event {
-        case .needed(let waiter, let document, let references, let known): need(waiter, document, references, known, &actions)
+        case .needed(let waiter, let document, let references, let known, let compares): need(waiter, document, references, known, compares, &actions)
         case .looked(let transfer, let isHere):
             lookUps.remove(transfer)
             acceptLookUp(transfer, isHere: isHere, &actions)
@@ -222,11 +223,11 @@ struct BlobMachine {
     // MARK: - Needs
 
     private mutating func need(
-        _ waiter: BlobWaiter, _ document: DocumentID, _ references: [BlobReference], _ known: KnownBlobs, _ actions: inout [BlobAction]
+        _ waiter: BlobWaiter, _ document: DocumentID, _ references: [BlobReference], _ known: KnownBlobs, _ comparesLengths: Bool, _ actions: inout [BlobAction]
     ) {
-        if let error = refusal(references) { return actions.append(.tell(waiter, error)) }
+        if let error = refusal(references, comparesLengths: comparesLengths) { return actions.append(.tell(waiter, error)) }
         if references.isEmpty { return actions.append(.tell(waiter, nil)) }
-        needs[waiter] = Needs(document: document, references: references, known: known)
+        needs[waiter] = Needs(document: document, references: references, known: known, comparesLengths: comparesLengths)
         knownDigests += known.count
         unopened.append(waiter)
     }
@@ -257,7 +258,7 @@ struct BlobMachine {
     private mutating func begin(_ reference: BlobReference, _ waiter: BlobWaiter, _ more: inout Needs) {
         let digest = reference.digest
         guard !more.open.contains(digest) else { return }
-        let waiting = Waiting(waiter: waiter, needsNoProof: more.known.contains(digest), document: more.document, size: reference.claimedSize)
+        let waiting = Waiting(waiter: waiter, needsNoProof: more.known.contains(digest), document: more.document, size: more.comparesLengths ? reference.claimedSize : nil)
         if let blob = blobs[digest] {
             if blob.isHere, waiting.needsNoProof { return }
             blobs[digest]?.waiting.append(waiting)

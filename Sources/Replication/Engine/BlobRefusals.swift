@@ -4,13 +4,13 @@ import Interfaces
 // Why blobs, and the documents that name them, are refused.
 extension BlobMachine {
     /// Of a document, by what it says about its blobs.
-    func refusal(_ references: [BlobReference]) -> ReplicationError? {
+    func refusal(_ references: [BlobReference], comparesLengths: Bool) -> ReplicationError? {
         if references.count > limits.maximumBlobsPerDocument {
             return .tooLarge(
                 "the document names \(references.count) blobs, max_blobs_per_document is \(limits.maximumBlobsPerDocument)")
         }
         for reference in references {
-            if reference.hasFalseLength { return .malformed("the document gives the blob \(reference.digest) a length that no blob has, or several lengths") }
+            if comparesLengths, reference.hasFalseLength { return .malformed("the document gives the blob \(reference.digest) a length that no blob has, or several lengths") }
             guard let length = reference.length, length > UInt64(limits.maximumBlobBytes) else { continue }
             return tooLarge(reference.digest, "\(length) bytes")
         }

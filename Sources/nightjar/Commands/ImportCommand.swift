@@ -104,7 +104,10 @@ struct ImportCommand: AsyncParsableCommand {
                 for part in batch.split(maxSplits: .max, omittingEmptySubsequences: false, whereSeparator: { $0 == .tooLong }).enumerated() {
                     if part.offset > 0 { counts.failLongLine() }
                     guard !part.element.isEmpty else { continue }
-                    counts.add(try await importLines(part.element, after: counts.lines, source: source, place))
+                    do { counts.add(try await importLines(part.element, after: counts.lines, source: source, place)) } catch let error as AgentError where counts.lines > 0 {
+                        throw AgentError(
+                            error.kind, "\(error); before these lines: \(counts.saved) saved, \(counts.unchanged) unchanged, \(Plural.count(counts.conflicts, "conflict")), \(counts.failed) failed")
+                    }
                 }
             }
         }

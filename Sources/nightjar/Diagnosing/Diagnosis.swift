@@ -23,13 +23,12 @@ struct Diagnosis: Sendable {
                 all.append(finding)
             }
         }
-        let location = await location.ofRunningAgent()
         // For a running agent, its own variables and credentials count, not those of this shell.
         let environment = (try? location.place()).flatMap { AgentEnvironment.of(data: $0.data.value) }
         let (settings, found) = location.examine(environment: environment)
         add(await Doctor.configuration(settings, found, file: location.config, .system))
         guard let settings, settings.knowsDataFolder else { return all }
-        if location.config == nil, location.data != nil { add([Self.noFile(settings)]) }
+        if location.config == nil, location.data != nil { add([await noFile(settings)]) }
         add(UsersAdvice.lines(settings).map { Finding("configuration", .warning, $0, mend: "nightjar user list, then nightjar user add, passwd or permit") })
         let group = MultiThreadedEventLoopGroup.singleton
         var agent: AgentClient?
@@ -59,12 +58,15 @@ struct Diagnosis: Sendable {
         return all
     }
 
-    /// A data folder was named, and nothing says which configuration belongs to it.
-    private static func noFile(_ settings: AgentSettings) -> Finding {
-        Finding(
-            "configuration", .warning,
-            "no file was named, and no agent on \(settings.data.value) says which it has: what is examined is the built-in default",
-            mend: "if there is a file, name it with --config")
+    /// A data folder was named without its configuration. What an agent there says is its file is only shown: whoever can write to the folder could
+    /// otherwise make root read any file.
+    private func noFile(_ settings: AgentSettings) async -> Finding {
+        let agent = try? AgentClient.find(settings, group: MultiThreadedEventLoopGroup.singleton)
+        let file = try? await agent?.request("GET", "/api/status")["configuration"]?["file"]?.asString
+        let examined = "no file was named, and what is examined is the built-in default"
+        return Finding(
+            "configuration", .warning, file.map { "\(examined): the agent on \(settings.data.value) says that it has \($0)" } ?? examined,
+            mend: file.map { "nightjar doctor --config \($0)" } ?? "if there is a file, name it with --config")
     }
 
     /// The file may have been changed since the agent read it.
@@ -129,6 +131,9 @@ struct Diagnosis: Sendable {
 
     private static func judge(held: Int64, of quota: Int64, _ name: String) -> Finding {
         let text = "database \(name) holds \(StatusText.bytes(JSONOutput.number(held))) of its quota of \(StatusText.bytes(JSONOutput.number(quota)))"
+        if DatabaseQuota.isReached(Int(clamping: quota), Int(clamping: held)) {
+            return Finding("store", .wrong, "\(text): nothing but deletions is accepted", mend: "\(RoomRemedy.purge), or raise its quota: nightjar explain quota_reached")
+        }
         return held <= quota - quota / 8
             ? Finding("store", .ok, text) : Finding("store", .warning, text, mend: "\(RoomRemedy.purge), or raise its quota: nightjar explain quota_reached")
     }

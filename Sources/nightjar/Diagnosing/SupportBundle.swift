@@ -31,7 +31,6 @@ struct SupportBundle: Sendable {
 
     static func make(_ location: ConfigurationOptions, tellsPeers: Bool) async -> SupportBundle {
         var bundle = SupportBundle(Environment.system.time.wallSeconds())
-        let location = await location.ofRunningAgent()
         if let path = location.config {
             do throws(ConfigurationProblems) {
                 bundle.secrets = try RedactedConfiguration.read(path: path)

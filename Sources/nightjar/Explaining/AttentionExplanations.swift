@@ -35,8 +35,8 @@ extension Explanation {
             "database_unnamed",
             "The data folder holds a database that the configuration does not name, as after its name was changed there or removed: nothing opens it, no peer gets it, and what was not "
                 + "replicated stays in it.",
-            "If its name was changed, change it back: the database on disk keeps its name. If it is needed, name it again under databases, and give it a replicator until everything in it "
-                + "is pushed; nightjar export NAME writes its documents to a file while no agent has it open. Otherwise move NAME.nightjar and NAME.nightjar.known out of the data folder."),
+            "If its name was changed in the configuration, use the old name there again: the database on disk keeps its name. If it is needed, name it again under databases, and give it a replicator "
+                + "until everything in it is pushed; or stop the agent, and nightjar export NAME writes its documents to a file. Otherwise move NAME.nightjar and NAME.nightjar.known out of the data folder."),
         Explanation(
             "database_copied",
             "A version arrived that carries the author id of a database here, but was not made here: a copy of the database is in use, for instance on a cloned "
@@ -201,7 +201,8 @@ extension Explanation {
         Explanation(
             "channels_without_sync", "Users of a listener may pull only what is in their channels, and no listener serves the database with a sync function: nothing is in any channel, and "
                 + "they get no document.",
-            "Add sync: PLUGIN to the listener, so that documents are put into channels; or let the users pull everything: nightjar user permit USER --channel '*'."),
+            "Add sync: PLUGIN to the listener, so that documents are put into channels; or let the users pull everything: nightjar user permit USER --channel '*'; what is not given is taken away, so give --read-only and --role "
+                + "as nightjar user list shows them."),
         Explanation(
             "authenticator_failing", "An authenticator failed on a login: the client got 503 and may try again. With password-file, a line of the users file is not valid: "
                 + "only logins as that user are affected.",

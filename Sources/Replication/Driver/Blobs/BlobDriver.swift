@@ -204,11 +204,13 @@ final class BlobDriver {
     func need(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
         let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.ownBlobs)
         let limit = driver.limits.knownBlobBytes
-        received.name(blobs, waiter)
-        if revision.hasShownBlobs { return driver.tell(blobs: .needed(waiter, id, blobs, known: .all)) }
+        // What peers push is judged by what it says; what is pulled, only where there is a filter. The rest comes as the remote has it.
+        let compares = driver.isPassive || link.pullFilter != nil
+        received.name(blobs, waiter, comparesLengths: compares)
+        if revision.hasShownBlobs { return driver.tell(blobs: .needed(waiter, id, blobs, known: .all, comparesLengths: compares)) }
         if let source = driver.isPassive ? nil : link.source {
             let wanted = blobs.map(\.digest)
-            return driver.read { try source.knownBlobs($0, id, wanted, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: .some($1))) }
+            return driver.read { try source.knownBlobs($0, id, wanted, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: .some($1), comparesLengths: compares)) }
         }
         driver.service.view(link) { driver, view in
             driver.attempt { try await view.blobs(of: id, limit: limit) } then: {

@@ -6,7 +6,7 @@ import DocumentStore
 struct ReceivedBlobs {
     let arrived = ArrivedBlobs()
     private var named: [BlobWaiter: [BlobDigest]] = [:]
-    /// What each revision says about its blobs. Shared with the revision, so that it takes no extra memory.
+    /// What each revision says about its blobs, if their lengths are compared. Shared with the revision, so that it takes no extra memory.
     private var references: [BlobWaiter: [BlobReference]] = [:]
     /// How many revisions on their way name each blob.
     private var revisions: [BlobDigest: Int] = [:]
@@ -17,10 +17,10 @@ struct ReceivedBlobs {
     func isNamed(_ digest: BlobDigest) -> Bool { revisions[digest] != nil }
 
     /// The blobs of a revision are about to be looked up.
-    mutating func name(_ blobs: [BlobReference], _ waiter: BlobWaiter) {
+    mutating func name(_ blobs: [BlobReference], _ waiter: BlobWaiter, comparesLengths: Bool) {
         let digests = Array(Set(blobs.map(\.digest)))
         guard named.updateValue(digests, forKey: waiter) == nil else { return }
-        references[waiter] = blobs
+        if comparesLengths { references[waiter] = blobs }
         count += digests.count
         for digest in digests { revisions[digest, default: 0] += 1 }
     }
