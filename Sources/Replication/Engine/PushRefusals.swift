@@ -181,7 +181,11 @@ extension PushMachine {
     mutating func accept(_ comparison: Comparison, of id: DocumentID, _ actions: inout [PushAction]) {
         guard case .comparing(var document)? = ledger.phase(of: id) else { return }
         if document.wasSent, !document.isDeleted {
-            guard case .goesOn = comparison else { return lose(document, to: nil, &actions) }
+            switch comparison {
+            // A tombstone has no body.
+            case .goesOn, .ended: break
+            default: return lose(document, to: nil, &actions)
+            }
         }
         switch comparison {
         case .newer(let history):

@@ -111,6 +111,22 @@ import Testing
         #expect(push.machine.isIdle && push.isClean && push.machine.ledger.completedThrough == 1 && push.counts.failed == 0)
     }
 
+    /// The peer's branch was deleted here, and it has to learn of that first: it takes no other revision before.
+    @Test func whatWasSentBesideADeletedBranchWaitsForTheEndOfThatBranch() throws {
+        var push = PushRun(pulls: true)
+        push.start()
+        var document = recreated()
+        document.peerVersion = rev("2-x")
+        push.on(.read(page(document)))
+        push.on(.answered(try #require(push.list), [.wanted(known: [])]))
+        push.on(.read(end(1)))
+        push.on(.messageMade(doc("a")))
+        #expect(push.on(.refused(doc("a"), http(409))) == ["compare a 3-a 2-x"])
+        #expect(push.on(.compared([(doc("a"), .ended(BranchEnd(version: rev("3-y"), history: [rev("2-x")])))])) == ["offer a@3-y"])
+        push.on(.answered(try #require(push.list), [.wanted(known: [])]))
+        #expect(push.on(.acknowledged(doc("a"), .stored)).contains("again a"))
+    }
+
     /// What was sent is not offered again from memory, where its body may be gone.
     @Test func whatIsNoSuccessorOfATombstoneWaitsForThePull() throws {
         var push = PushRun(pulls: true)
