@@ -5,8 +5,8 @@ import Testing
 @Suite struct BlobCommandTests {
     private static let missing = "sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
-    private func document(_ digest: String) -> String {
-        "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":7,\"content_type\":\"text/plain\"}}"
+    private func document(_ digest: String, length: Int = 7) -> String {
+        "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(length),\"content_type\":\"text/plain\"}}"
     }
 
     @Test func bytesGoInAndComeOutAndTravel() async throws {
@@ -26,6 +26,11 @@ import Testing
         let refused = try await edge.command("doc", "put", "main", "e", document(Self.missing))
         #expect(refused.status == 1 && refused.errors.contains(Self.missing) && refused.errors.contains("blob put"), "\(refused)")
         #expect(try await edge.get("main", "e").status == 404)
+        // Policies decide by the length, and peers refuse a false one.
+        let short = try await edge.command("doc", "put", "main", "f", document(digest, length: 3))
+        #expect(short.status == 1 && short.errors.contains("has 7 bytes, and its document says 3"), "\(short)")
+        let lines = try await edge.command("import", "main", input: .text("{\"_id\":\"g\",\(document(digest, length: 3).dropFirst())\n"))
+        #expect(lines.status == 1 && lines.errors.contains("has 7 bytes, and its document says 3"), "\(lines)")
         #expect(try await edge.command("blob", "get", "main", Self.missing).status == 1)
         #expect(try await edge.command("blob", "get", "main", "md5-x").errors.contains("not a blob digest"))
     }
@@ -34,7 +39,7 @@ import Testing
         let agent = try await AgentProcess.start(Configuration.plain)
         let bytes = String(repeating: "the bytes of a photo ", count: 20_000)
         let digest = try #require(try await agent.command("blob", "put", "main", input: .text(bytes)).lines.first)
-        #expect(try await agent.put("main", "d", document(digest)).status == 201)
+        #expect(try await agent.put("main", "d", document(digest, length: bytes.utf8.count)).status == 201)
         let name = "data/main.nightjar/blobs/\(try BlobDigest(digest).hex)"
         var altered = try agent.folder.read(name)
         altered[altered.count - 5] ^= 1
