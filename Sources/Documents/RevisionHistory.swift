@@ -43,6 +43,16 @@ public struct RevisionHistory: Sendable, Hashable, Collection, ExpressibleByArra
         }
     }
 
+    /// Whether the generations fall, from that of the revision on. One that does not descends from nothing, whichever of its ids is known.
+    public func descends(from revision: RevisionID) -> Bool {
+        var last = revision.generation
+        for id in self {
+            guard id.generation < last else { return false }
+            last = id.generation
+        }
+        return true
+    }
+
     private static let comma = UInt8(ascii: ",")
 
     /// Memory it holds beyond the value itself, in bytes.

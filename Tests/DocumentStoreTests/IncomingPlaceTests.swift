@@ -49,6 +49,20 @@ import Testing
         try await compare([Offer("1-ff", [], false)], deleted)
     }
 
+    /// With many ids of one generation, a sender could otherwise find out which one is here.
+    @Test func aHistoryWhoseGenerationsDoNotFallIsInvalidWhateverIsKnown() async throws {
+        let store = try Store()
+        _ = try await store.insert("x", "3-cc", ["2-bb", "1-aa"], deleted: true)
+        _ = try await store.insert("y", "3-cc", ["2-bb", "1-aa"])
+        for id in ["x", "y"] {
+            for guesses in [["2-01", "2-02", "2-bb"], ["2-01", "2-02", "2-03"], ["2-01", "3-cc"], ["4-01", "3-cc"]] {
+                await #expect(throws: StoreError.self, "\(guesses)") { try await store.insert(id, "4-dd", guesses, .refuse) }
+                let (c, incoming) = (try store.c, IncomingRevision(id: doc(id), revision: rev("4-dd"), history: RevisionHistory(guesses.map(rev)), body: []))
+                #expect(try await store.database.read { try $0.refusal(of: incoming, bytes: 100, in: c) } == nil)
+            }
+        }
+    }
+
     /// If there is no room, that is the answer, and the write gives it.
     @Test func notWhereThereIsNoRoom() async throws {
         var options = DatabaseOptions()

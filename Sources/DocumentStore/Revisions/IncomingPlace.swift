@@ -73,6 +73,15 @@ struct IncomingPlace {
     }
 }
 
+extension IncomingRevision {
+    /// Whether the answer may depend on which ids of the history are known here: with one of each generation, a sender learns little by guessing. Not
+    /// examined where the parent is known, as almost always, because then the rest is not looked up.
+    func mayLookUpHistory(in tree: RevisionTree) -> Bool {
+        guard vector == nil, let parent = history.first, !tree.contains(parent) else { return true }
+        return history.descends(from: revision)
+    }
+}
+
 extension ReadTransaction {
     /// The result of ``WriteTransaction/insert(_:into:conflicts:)`` with `.refuse` for a revision that is not a deletion, if that is certain without
     /// its body: it is in conflict, or already present. Nil if it may be stored, or if only the body or the writer can tell.
@@ -104,6 +113,8 @@ extension ReadTransaction {
             return nil
         }
         if incoming.revision == row.revision { return .alreadyPresent }
+        // The writer says what is wrong with it.
+        if !incoming.mayLookUpHistory(in: tree) { return nil }
         let place = IncomingPlace(incoming, row, tree, .refuse)
         if place.isHere, !place.hasWon, !place.comesBack { return place.refusal(of: incoming, row) }
         guard !place.fits, incoming.revision.generation <= DocumentLimits.revisionGeneration else { return nil }

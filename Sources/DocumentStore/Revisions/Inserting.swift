@@ -113,6 +113,9 @@ extension WriteTransaction {
         }
         // A damaged document is repaired by an incoming revision, unless that would drop a branch that waits for its resolver.
         let (known, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
+        if !incoming.mayLookUpHistory(in: known) {
+            throw .historyInvalid(id: id, revision: new.revision, detail: "the generations of its history do not fall")
+        }
         let place = IncomingPlace(incoming, row, known, conflicts)
         var tree = place.tree
         let (isHere, replaced, hasWon, ancestor) = (place.isHere, place.replaced, place.hasWon, place.ancestor)

@@ -56,6 +56,10 @@ struct UserCommand: AsyncParsableCommand {
                 let hash = try PasswordHash.make(password: PasswordPrompt.choose())
                 try file.change(isThere: false) { try $0.add(name, hash: hash, permissions.options) }
                 UserCommand.tell("added to", name, file, json)
+                // A user who was removed and added again has lost them.
+                if permissions.options.channels.isEmpty, trial.users.contains(where: { !$0.options.channels.isEmpty }) {
+                    Output.errorLine("nightjar: \(TextTable.printable(name)) has no channels, and other users have: \(UserCommand.withoutChannels) (--channel)")
+                }
             }
         }
     }
@@ -148,10 +152,26 @@ struct UserCommand: AsyncParsableCommand {
         func run() async throws {
             try await Failure.reporting {
                 let file = try users.find()
+                let before = try file.read(isThere: true).users.first { $0.name.utf8.elementsEqual(name.utf8) }?.options
                 try file.change(isThere: true) { try $0.permit(name, permissions.options) }
                 UserCommand.tell("has other permissions in", name, file, json)
+                for line in before.map({ UserCommand.losses($0, permissions.options) }) ?? [] { Output.errorLine("nightjar: \(TextTable.printable("\(name) \(line)"))") }
             }
         }
+    }
+
+    private static let withoutChannels = "where a sync function puts documents into channels, such a user pulls public documents only, and loses what it has pulled of others"
+
+    /// What a user had and has no more, or may do now.
+    private static func losses(_ before: UserOptions, _ now: UserOptions) -> [String] {
+        var lines: [String] = []
+        if before.isReadOnly, !now.isReadOnly { lines.append("may push now: read_only was taken away") }
+        let channels = before.channels.filter { !now.channels.contains($0) }
+        if !channels.isEmpty, !now.channels.contains("*") { lines.append("no longer has the \(channels.count == 1 ? "channel" : "channels") \(channels.joined(separator: ", "))") }
+        if !before.channels.isEmpty, now.channels.isEmpty { lines.append("has no channels any more: \(withoutChannels)") }
+        let roles = before.roles.filter { !now.roles.contains($0) }
+        if !roles.isEmpty { lines.append("no longer has the \(roles.count == 1 ? "role" : "roles") \(roles.joined(separator: ", "))") }
+        return lines
     }
 
     private static func tell(_ what: String, _ name: String, _ file: UsersFile, _ json: Bool) {
