@@ -124,7 +124,9 @@ import Testing
         #expect(try await user("list").output.contains("plant-7, alarms"))
         #expect(try await user("permit", "ada", "--read-only", "--channel", "*").status == 0)
         #expect(try lines()[0].hasSuffix(":read_only:channels=*") && lets("secret-2", lines()[0]))
-        #expect(try await user("permit", "ada").status == 0)
+        // What is not given is taken away, and that is told.
+        let taken = try await user("permit", "ada")
+        #expect(taken.status == 0 && taken.errors.contains("ada may push now: read_only was taken away") && taken.errors.contains("ada has no channels any more"), "\(taken)")
         #expect(try lines()[0].split(separator: ":").count == 2)
         #expect(try await user("permit", "bob").status == 1)
         let wrong = try await user("permit", "ada", "--channel", "two words")
