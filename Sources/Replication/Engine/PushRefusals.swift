@@ -203,6 +203,11 @@ extension PushMachine {
         case .goesOn(let tombstone, let history?) where recreations.history(of: id, document.version) == nil:
             recreations.note(id, document.version, since: history)
             ledger.readAgainForRest(id, peerVersion: tombstone)
+        // Its history since the deletion was not enough if the peer has more of it than is known here: it is created anew. To move it below the peer's
+        // tombstone comes last: whoever wrote the revision could not go on from it.
+        case .goesOn(let tombstone, .some) where recreations.history(of: id, document.version)?.isEmpty == false:
+            recreations.note(id, document.version, since: [])
+            ledger.readAgainForRest(id, peerVersion: tombstone)
         case .goesOn(let tombstone, _):
             ledger.move(id, to: .comparing(document))
             actions.append(.move(document, below: tombstone))

@@ -193,7 +193,8 @@ struct FeedSource: Sendable {
         if areTombstones(tree, version, current) { return .same(current) }
         if goesOn(tree, version, beside: current) {
             let above = ancestors.prefix { tree.isDeleted($0) == false }
-            guard above.count < ancestors.count else { return .goesOn(beside: current) }
+            // It was never deleted here: created anew at the peer, it keeps its id.
+            guard above.count < ancestors.count else { return .goesOn(beside: current, sinceDeletion: []) }
             // Without what both have in common: the peer would take it for an edit of what it has deleted.
             return .goesOn(beside: current, sinceDeletion: above.prefix { !tree.isAncestor($0, of: current) })
         }
