@@ -47,9 +47,10 @@ package enum ConfigurationCheck {
         let lists = found == nil ? otherRevocationLists(settings) + untriedKeys(settings) + [AdminTokenFile.unused(settings), logAdvice(settings)].compactMap { $0 } : []
         if found == nil { report.advice = (settings.advice(plugins: nil) + lists).map(\.description) }
         report.advice += leftOut(settings)
-        if let unnamed = UnnamedDatabases.text(settings) {
-            report.advice.append(unnamed)
-            report.mends[unnamed] = UnnamedDatabases.remedy(settings)
+        let unnamed = UnnamedDatabases(settings)
+        if let unnamed {
+            report.advice.append(unnamed.text)
+            report.mends[unnamed.text] = unnamed.remedy
         }
         guard settings.knowsPluginsFolder else { return report }
         guard let (folder, isOperators) = settings.pluginsPlace else {
@@ -68,7 +69,7 @@ package enum ConfigurationCheck {
         report.plugins = check.plugins
         if found == nil {
             let names = Set(check.plugins.map(\.name) + check.problems.map { pluginName($0.file) })
-            report.advice = (settings.advice(plugins: names) + lists).map(\.description) + leftOut(settings) + [UnnamedDatabases.text(settings)].compactMap { $0 }
+            report.advice = (settings.advice(plugins: names) + lists).map(\.description) + leftOut(settings) + [unnamed?.text].compactMap { $0 }
         }
         report.problems += check.problems.map { problem in
             guard problem.file.isEmpty, let place = settings.plugins?.position else { return problem.description }

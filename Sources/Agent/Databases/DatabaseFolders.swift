@@ -1,22 +1,21 @@
-import Agent
 import Glibc
 
 /// Database folders, `NAME.nightjar`, on disk.
-enum DatabaseFolders {
-    static let suffix = ".nightjar"
+package enum DatabaseFolders {
+    package static let suffix = ".nightjar"
 
     /// Whether the folder contains a database.
-    static func exists(_ folder: String) -> Bool { access("\(folder)/db.sqlite3", F_OK) == 0 }
+    package static func exists(_ folder: String) -> Bool { access("\(folder)/db.sqlite3", F_OK) == 0 }
 
     /// Whether it contains a database, or used to, or a restore was about to create one.
-    static func isExpected(_ folder: String) -> Bool { exists(folder) || access("\(folder).known", F_OK) == 0 || access(restoring(folder), F_OK) == 0 }
+    package static func isExpected(_ folder: String) -> Bool { exists(folder) || access("\(folder).known", F_OK) == 0 || access(restoring(folder), F_OK) == 0 }
 
     /// Where a restore prepares the database.
-    static func restoring(_ folder: String) -> String { "\(folder).restoring" }
+    package static func restoring(_ folder: String) -> String { "\(folder).restoring" }
 
     /// - Throws: ``AgentError`` if this user may not look into the data folder or into one of its databases, so that a database that is there would
     ///   not be found.
-    static func checkAccess(_ data: String) throws(AgentError) {
+    package static func checkAccess(_ data: String) throws(AgentError) {
         for path in [data] + entries(of: data).map({ "\(data)/\($0)" }) {
             guard access(path, R_OK | X_OK) != 0, errno == EACCES else { continue }
             throw AgentError(.failed, "cannot look into \(path): Permission denied" + (AgentUser.remedy(EACCES, at: path, data: data).map { "; \($0)" } ?? ""))
@@ -24,7 +23,7 @@ enum DatabaseFolders {
     }
 
     /// The names of the databases in a data folder, ascending.
-    static func names(in data: String) -> [String] {
+    package static func names(in data: String) -> [String] {
         entries(of: data).filter { exists("\(data)/\($0)") }.map { String($0.dropLast(suffix.count)) }.sorted()
     }
 
@@ -43,7 +42,7 @@ enum DatabaseFolders {
     }
 
     /// The name of the database in a folder; nil if the folder is not named like one.
-    static func name(of folder: String) -> String? {
+    package static func name(of folder: String) -> String? {
         var path = Substring(folder)
         while path.count > 1, path.last == "/" { path.removeLast() }
         let last = path.split(separator: "/").last ?? ""
