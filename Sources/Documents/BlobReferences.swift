@@ -38,6 +38,22 @@ public struct BlobReference: Sendable, Equatable {
         claimedSize = claimedSize ?? other.claimedSize
     }
 
+    /// Why the body is refused for what it says about this blob's length, whatever the blob contains; nil if that may be true.
+    package var falseLengthReason: String? {
+        hasFalseLength ? "the document gives the blob \(digest) a length that no blob has, or several lengths" : nil
+    }
+
+    /// Why the body is refused if the blob has this size; nil if it says so, or says nothing.
+    package func wrongLengthReason(size: UInt64) -> String? {
+        guard let claimedSize, claimedSize != size else { return nil }
+        return Self.wrongLengthReason(digest, "\(size) bytes", claimed: claimedSize)
+    }
+
+    /// - Parameter size: in words: of a blob that is still arriving, only a minimum is known.
+    package static func wrongLengthReason(_ digest: BlobDigest, _ size: String, claimed: UInt64) -> String {
+        "the blob \(digest) has \(size), and its document says \(claimed)"
+    }
+
     /// Whether compressing it for transfer is likely to pay off (Core's rule, replication.md section 10).
     public var isCompressible: Bool {
         guard encoding == nil, let type = contentType?.lowercased() else { return false }

@@ -10,7 +10,7 @@ extension BlobMachine {
                 "the document names \(references.count) blobs, max_blobs_per_document is \(limits.maximumBlobsPerDocument)")
         }
         for reference in references {
-            if comparesLengths, reference.hasFalseLength { return .malformed("the document gives the blob \(reference.digest) a length that no blob has, or several lengths") }
+            if comparesLengths, let reason = reference.falseLengthReason { return .malformed(reason) }
             guard let length = reference.length, length > UInt64(limits.maximumBlobBytes) else { continue }
             return tooLarge(reference.digest, "\(length) bytes")
         }
@@ -23,17 +23,10 @@ extension BlobMachine {
     func refusal(of digest: BlobDigest, arrived count: UInt64, sizes: [UInt64?]) -> ReplicationError? {
         if count > UInt64(limits.maximumBlobBytes) { return tooLarge(digest, "\(count) bytes or more") }
         guard !sizes.contains(nil), let most = sizes.compactMap(\.self).max(), count > most else { return nil }
-        return .wrongLength(of: digest, "\(count) bytes or more", document: most)
+        return .malformed(BlobReference.wrongLengthReason(digest, "\(count) bytes or more", claimed: most))
     }
 
     private func tooLarge(_ digest: BlobDigest, _ size: String) -> ReplicationError {
         .tooLarge("the blob \(digest) has \(size), limits: { max_blob_bytes } is \(limits.maximumBlobBytes)")
-    }
-}
-
-extension ReplicationError {
-    /// A document gives a blob another length than it has. Policies decide by the one that it gives.
-    static func wrongLength(of digest: BlobDigest, _ size: String, document: UInt64) -> Self {
-        .malformed("the blob \(digest) has \(size), and its document says \(document)")
     }
 }

@@ -46,8 +46,7 @@ final class BlobDriver {
         guard !blobs.isEmpty else { return tell(driver, error) }
         work { store -> ReplicationError? in
             for blob in blobs {
-                guard let claimed = blob.claimedSize, let size = store.size(blob.digest), size != claimed else { continue }
-                return .wrongLength(of: blob.digest, "\(size) bytes", document: claimed)
+                if let size = store.size(blob.digest), let reason = blob.wrongLengthReason(size: size) { return .malformed(reason) }
             }
             return nil
         } then: {
