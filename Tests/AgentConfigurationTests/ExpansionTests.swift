@@ -31,6 +31,32 @@ struct ExpansionTests {
         #expect(try settings("data: /a$${B}/$5").data.value == "/a${B}/$5")
     }
 
+    @Test("what only a shell expands at the beginning of a path is refused, with what to write instead", arguments: [
+        ("data: ~/nightjar", 7, "\"~\" is not expanded here: write the whole path, or ${HOME}/nightjar; a folder that has this name is ./~/nightjar"),
+        ("data: \"~\"", 7, "\"~\" is not expanded here: write the whole path, or ${HOME}; a folder that has this name is ./~"),
+        ("data: $HOME/nightjar", 7, "\"$HOME\" is not expanded here: write ${HOME}; a folder that has this name is ./$HOME/nightjar"),
+        ("plugins: '$PLUGINS_7'", 10, "\"$PLUGINS_7\" is not expanded here: write ${PLUGINS_7}; a folder that has this name is ./$PLUGINS_7"),
+    ])
+    func shellSyntax(_ text: String, _ column: Int, _ message: String) {
+        let found = problems(text)
+        #expect(found.map(\.message) == [message])
+        #expect(found.first?.line == 1 && found.first?.column == column, "\(found)")
+    }
+
+    @Test func shellSyntaxIsRefusedInPathsOfCertificatesAndKeys() {
+        let listener = "name: l, databases: [ main ], port: 0, interface: 127.0.0.1, identity: { certificate: ~/l.pem, key: $KEYS/l.key }"
+        let found = problems("databases: { main: {} }\nlisteners: [ { \(listener) } ]").map(\.message)
+        for start in ["\"~\" is not expanded here", "\"$KEYS\" is not expanded here"] { #expect(found.contains { $0.hasPrefix(start) }, "\(start): \(found)") }
+    }
+
+    @Test("names of folders that only look like it are left alone", arguments: [
+        ("./~/x", "/etc/nightjar/~/x"), ("~backup", "/etc/nightjar/~backup"), ("./$HOME", "/etc/nightjar/$HOME"), ("$5/x", "/etc/nightjar/$5/x"),
+        ("/srv/$HOME/~", "/srv/$HOME/~"), ("${ODD}/x", "/etc/nightjar/$odd/x"),
+    ])
+    func noShellSyntax(_ path: String, _ resolved: String) throws {
+        #expect(try settings("data: \(path)", environment: ["ODD": "$odd"]).data.value == resolved)
+    }
+
     @Test func theProcessEnvironmentIsTheDefault() throws {
         let settings = try AgentSettings.parse(Array("data: ${PATH}".utf8), file: "f", folder: "/")
         #expect(!settings.data.value.isEmpty)

@@ -232,4 +232,28 @@ struct AdminDoorTests {
         #expect(try folder.read("data/audit.log.1").count > 1_000_000)
         #expect(try folder.text("data/audit.log.4").contains("file-3") && !folder.exists("data/audit.log.5"))
     }
+
+    @Test("audit says that its limit leaves entries out, and nothing where it shows all of them")
+    func limitedAudit() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("nightjar.yaml", Configuration.plain)
+        func entry(_ who: String) -> String { "{\"time\":\"2026-01-01T00:00:00Z\",\"who\":\"\(who)\",\"action\":\"login\"}\n" }
+        // Entries of the file before count like those of the present one.
+        try folder.write("data/audit.log.1", entry("ada"))
+        try folder.write("data/audit.log", entry("ben") + entry("carl"))
+        func audit(_ options: [String]) async throws -> Subprocess.Outcome {
+            try await Subprocess.run(try NightjarExecutable.path(), ["audit", "--config", folder.path("nightjar.yaml")] + options)
+        }
+        for (limit, shown) in [(1, "1 entry"), (2, "2 entries")] {
+            let outcome = try await audit(["--limit", "\(limit)", "--json"])
+            #expect(outcome.status == 0 && outcome.lines.count == limit && outcome.lines.last?.contains("carl") == true, "\(outcome)")
+            #expect(outcome.errors.contains("only the last \(shown) of the log; --limit shows more"), "\(outcome)")
+        }
+        for options in [["--limit", "3"], ["--limit", "\(Int.max)"], []] {
+            let outcome = try await audit(options)
+            // With the heads of the columns.
+            #expect(outcome.status == 0 && outcome.lines.count == 4 && outcome.errors.isEmpty, "\(outcome)")
+        }
+        #expect(try await audit(["--limit", "0"]).status == 64)
+    }
 }

@@ -99,6 +99,24 @@ struct CareCommandTests {
         #expect(try await documents.run("doc", "list", "main").output.contains("a\t1-"))
     }
 
+    @Test("where a database was and its folder is gone, restore makes none unless it is told to: the disk may only not be mounted")
+    func goneFolder() async throws {
+        let documents = try await Documents.at(.folder)
+        let folder = documents.folder
+        #expect(try await documents.run("doc", "put", "main", "a", "{}").status == 0)
+        #expect(try await documents.run("backup", "main", "copy").status == 0)
+        try folder.rename("data/main.nightjar", to: "unmounted")
+        let refused = try await documents.run("restore", "copy")
+        #expect(refused.status == 1, "\(refused)")
+        #expect(refused.errors.contains("there was a database main in \(folder.path("data")), and its folder is gone: mount its disk"), "\(refused)")
+        #expect(refused.errors.contains("if it is lost, restore it with --replace"), "\(refused)")
+        #expect(!folder.exists("data/main.nightjar") && !folder.exists("data/main.nightjar.restoring"))
+        let restored = try await documents.run("restore", "copy", "--replace")
+        // There was nothing to keep.
+        #expect(restored.status == 0 && !restored.output.contains("main.nightjar.before-"), "\(restored)")
+        #expect(try await documents.run("doc", "list", "main").output.contains("a\t1-"))
+    }
+
     @Test("an incomplete backup is refused, with the reason, and nothing is created", arguments: ["db.sqlite3", "blob", "missing", "backup.json"])
     func damagedBackup(_ what: String) async throws {
         let documents = try await Documents.at(.folder)

@@ -153,6 +153,37 @@ import Testing
         #expect(try await !check().contains("puts documents into channels"))
     }
 
+    @Test("check and the agent tell of users with channels where no sync function puts documents into any, and not where one does")
+    func channelsWithoutSync() async throws {
+        #expect(try await user("add", "ada", "--channel", "red", password: "secret-1").status == 0)
+        // Nobody misses channels who may pull everything.
+        #expect(try await user("add", "bob", "--channel", "*", password: "secret-2").status == 0)
+        func check() async throws -> String { try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml")).errors }
+        func attention(_ agent: AgentProcess) async throws -> JSONValue? {
+            try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "channels_without_sync" }
+        }
+        let words = "has channels, and no listener serves database main with a sync function, which would put documents into channels: "
+            + "the user pulls nothing of it"
+        let remedy = "add sync: PLUGIN to the listener, or let the user pull everything: nightjar user permit ada --channel '*'"
+        let told = try await check()
+        #expect(told.contains("warning: listener \"edge\": user ada of \(folder.path("users.txt")) \(words): \(remedy)"), "\(told)")
+        let agent = try await AgentProcess.start(try folder.text("nightjar.yaml"), in: folder)
+        let found = try #require(try await attention(agent))
+        #expect(found["subject"] == "listener edge" && found["text"]?.asString?.hasPrefix("user ada of ") == true, "\(found.text)")
+        #expect(found["text"]?.asString?.hasSuffix(words) == true && found["remedy"]?.asString?.hasPrefix(remedy) == true, "\(found.text)")
+        #expect(try await agent.stop().status == 0)
+
+        // What one listener's sync function puts into channels, users of every listener find there.
+        try folder.write("plugins/route.lua", "return { sync = function(doc) channel(doc.team) end }")
+        let routed = Self.configuration(Self.listener("edge", "users.txt"), Self.listener("door", "users.txt") + ", sync: route")
+        try folder.write("nightjar.yaml", routed)
+        let nothing = try await check()
+        #expect(!nothing.contains("has channels"), "\(nothing)")
+        let other = try await AgentProcess.start(routed, in: folder)
+        #expect(try await attention(other) == nil)
+        #expect(try await other.stop().status == 0)
+    }
+
     @Test("several commands at once lose nobody, and a link stays a link")
     func together() async throws {
         try folder.write("elsewhere/people", "")
