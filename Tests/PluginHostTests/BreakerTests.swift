@@ -202,6 +202,27 @@ struct BreakerTests {
         }
     }
 
+    /// Operators are not told of a peer `local` or `save`, which they would look for in vain.
+    @Test(arguments: [PolicyContext.ownSave, PolicyContext.ownRouting])
+    func whatNoPeerCausesIsCountedWithNone(_ remote: String) async throws {
+        let folder = Folder()
+        folder.write("a.lua", "return { pull_filter = function(doc) if doc.bad then error('broken') end return true end }")
+        try await withHost(folder.path) { host, events in
+            let filter = try host.pullFilter(plugin: "a", params: .missing, usedBy: "listener edge pull_filter")
+            var context = PolicyContext(database: "main", collection: .default, direction: .pull, listener: "edge", remote: remote)
+            _ = await filter.evaluate((0..<60).map { document("{\"bad\":true,\"n\":\($0)}") }, context)
+            let event = try await events.wait { if case .failing = $0 { true } else { false } }
+            guard case .failing(_, _, _, 50, "plugin_error: a.lua:1: broken") = event else {
+                Issue.record("it names somebody: \(event)")
+                return
+            }
+            #expect(host.status("a")?.failing.map(\.peer) == [nil])
+            // What peers send is judged as before.
+            context.remote = "192.0.2.7:50123"
+            #expect(await filter.evaluate([document("{}")], context) == [.pass])
+        }
+    }
+
     @Test func ifItFailsForSeveralPeersInARowNobodyIsServedUntilItWorks() async throws {
         try await withBreaker { host, services, clock, _, _, events in
             let filter = try host.pushFilter(plugin: "a", params: .missing, usedBy: "listener edge push_filter")

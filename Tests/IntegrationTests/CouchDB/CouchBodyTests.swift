@@ -47,6 +47,25 @@ struct CouchBodyTests {
         #expect(try await couch.problem("GET", "/main/broken") == "404 not_found")
     }
 
+    @Test("a gzipped attachment in a part is refused with its document if it is cut short, or goes on behind its end", arguments: ["document", "part"])
+    func gzippedPart(_ saysSo: String) async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        let (entry, field) = saysSo == "document" ? (",\"encoding\":\"gzip\"", "") : ("", "Content-Encoding: gzip\r\n")
+        let head = "--b\r\nContent-Type: application/json\r\n\r\n{\"_attachments\":{\"f\":{\"follows\":true\(entry)}}}\r\n--b\r\n\(field)\r\n"
+        func put(_ id: String, _ part: [UInt8]) async throws -> HTTPProbe.Answer {
+            let body = Array(head.utf8) + part + Array("\r\n--b--".utf8)
+            return try await send("PUT", "/main/\(id)", body, [("Content-Type", "multipart/related; boundary=\"b\"")])
+        }
+        let whole = try await packed(Array("hello".utf8))
+        #expect(try await put("\(saysSo)-whole", whole).status == 201)
+        #expect(try await couch.send("GET", "/main/\(saysSo)-whole/f").text == "hello")
+        for broken in [Array(whole.dropLast(9)), whole + whole, whole + [0x21], whole + [UInt8](repeating: 0, count: 200_000)] {
+            let answer = try await put("\(saysSo)-broken", broken)
+            #expect(answer.status == 400 && answer.text.contains("is cut short, or more follows it"), "\(answer)")
+        }
+        #expect(try await couch.problem("GET", "/main/\(saysSo)-broken") == "404 not_found")
+    }
+
     @Test("queries may be gzipped; their unpacked size is limited")
     func gzippedQueries() async throws {
         let couch = try CouchHTTP(sharedAgent())
