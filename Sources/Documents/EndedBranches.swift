@@ -45,6 +45,18 @@ extension RevisionTree {
         return true
     }
 
+    /// Handles a live revision that has come while every branch is ended, although it was deleted here before it lost a decision: the deletion counts
+    /// again, since the peer has gone back behind it and will not bring what it lost to.
+    ///
+    /// - Returns: the deletion, which is a leaf now; nil if the revision was not deleted.
+    public mutating func reviveDeletion(of revision: RevisionID) -> RevisionID? {
+        guard let end = leaves.first(where: { isAncestor(revision, of: $0.revision) && isEnd($0.revision) && endsTombstone($0.revision) }),
+            let deletion = parent(of: end.revision)
+        else { return nil }
+        removeBranch(end.revision, keeping: [deletion])
+        return deletion
+    }
+
     /// Whether the branch had been deleted before it was ended.
     public func endsTombstone(_ end: RevisionID) -> Bool { parent(of: end).map { isDeleted($0) == true } ?? false }
 

@@ -57,6 +57,22 @@ import Testing
         #expect(current.revision == rev("2-bb") && current.isDeleted)
     }
 
+    /// Both branches were deleted before they ended, and the peer has gone back to what one of the deletions deleted: it has to learn of that one, or
+    /// it would keep the document forever.
+    @Test(arguments: [ConflictHandling.store, .refuse]) func aDeletionCountsAgainWhereThePeerHasWhatItDeleted(_ conflicts: ConflictHandling) async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        let ended = RevisionTree.end(of: rev("2-bb")).text
+        _ = try await store.insert("x", "3-ee", ["2-ee", "1-00"], deleted: true)
+        _ = try await store.insert("x", "2-bb", ["1-00"], deleted: true, remote: remote)
+        _ = try await store.insert("x", ended, ["2-bb", "1-00"], deleted: true, .refuse)
+        #expect(try await leaves(store) == [RevisionTree.end(of: rev("3-ee")), rev(ended)])
+        let outcome = try await store.insert("x", "2-ee", ["1-00"], body: #"{"n":1}"#, remote: conflicts == .store ? remote : nil, conflicts)
+        #expect(outcome == (conflicts == .store ? .inserted(sequence: 4) : .ended(current: rev("3-ee"))))
+        let current = try #require(try await store.get("x"))
+        #expect(current.revision == rev("3-ee") && current.isDeleted && current.sequence == 4)
+    }
+
     /// The remote reports its tombstones one after the other, the one that it reads last.
     @Test(arguments: [RevisionNaming.trees, .vectors]) func aTombstoneThatWasGivenUpForAnotherComesBack(_ naming: RevisionNaming) async throws {
         let store = try Store()

@@ -13,6 +13,8 @@ struct IncomingPlace {
     let hasWon: Bool
     /// It was given up here for a revision that does not cover it, and the peer has it after all: a tombstone, or what is to be decided once more.
     let comesBack: Bool
+    /// A deletion of this revision that lost a decision here, and counts again; ``tree`` has it as a leaf.
+    let revivedDeletion: RevisionID?
     /// Its newest ancestor that is here.
     let ancestor: RevisionID?
     let descends: Bool
@@ -30,8 +32,10 @@ struct IncomingPlace {
         let isNobodysDeletion = tree.isNobodysDeletion(row.revision)
         let mayComeBack = incoming.isDeleted && row.isDeleted && isOfRemote
         var comesBack = false
+        var revivedDeletion: RevisionID?
         if isNobodysDeletion, !incoming.isDeleted, tree.isDeleted(revision) == false {
             comesBack = tree.reviveBranch(revision)
+            if !comesBack { revivedDeletion = tree.reviveDeletion(of: revision) }
         } else if incoming.isResumed {
             tree.removeDeadBranches(of: revision, but: row.revision)
         } else if case .document = incoming.deletion, let end = tree.endOfBranch(of: revision), end != row.revision {
@@ -59,7 +63,7 @@ struct IncomingPlace {
         let isRecreated = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !incoming.isDeleted)
         fits = descends || goesOn || isRecreated || incoming.isDeleted && ancestor.map { tree.isLeaf($0) } == true
         (self.tree, self.isHere, self.standIns, self.replaced, self.ancestor) = (tree, isHere, standIns, replaced, ancestor)
-        self.comesBack = comesBack
+        (self.comesBack, self.revivedDeletion) = (comesBack, revivedDeletion)
     }
 
     /// The answer of a side that refuses conflicts, for a revision that is here and is not the current one.
@@ -116,6 +120,7 @@ extension ReadTransaction {
         // The writer says what is wrong with it.
         if !incoming.mayLookUpHistory(in: tree) { return nil }
         let place = IncomingPlace(incoming, row, tree, .refuse)
+        if place.revivedDeletion != nil { return nil }
         if place.isHere, !place.hasWon, !place.comesBack { return place.refusal(of: incoming, row) }
         guard !place.fits, incoming.revision.generation <= DocumentLimits.revisionGeneration else { return nil }
         return .conflict(current: row.revision)

@@ -120,6 +120,15 @@ extension WriteTransaction {
         var tree = place.tree
         let (isHere, replaced, hasWon, ancestor) = (place.isHere, place.replaced, place.hasWon, place.ancestor)
         let (descends, goesOn, fits) = (place.descends, place.goesOn, place.fits)
+        if let deletion = place.revivedDeletion {
+            var remotes = row.remotes
+            remotes.spellOut(row.revision)
+            if let remote = incoming.remote, !remotes.set(remote, new.revision) {
+                throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
+            }
+            let sequence = try self.place(collection, id, row, &tree, nil, remotes: remotes, record: nil, previous: nil)
+            return conflicts == .store ? .inserted(sequence: sequence ?? SequenceNumber(row.sequence)) : .ended(current: deletion)
+        }
         if isHere, !hasWon, !place.comesBack {
             if conflicts == .refuse {
                 let refusal = place.refusal(of: incoming, row)
