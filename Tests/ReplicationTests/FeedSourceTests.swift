@@ -165,6 +165,37 @@ import Testing
         }
     }
 
+    /// Nothing is left to send, whether the peer names its deletion as it is named here or by an earlier name.
+    @Test func ofTwoDeletionsItMakesNoDifferenceWhichThePeerReads() async throws {
+        let database = try TestDatabase()
+        var source = FeedSource(collection: try database.collection(), skipsConflicts: true, naming: .vectors)
+        let remote = try await database.database.write { try $0.remoteID(for: "peer") }
+        source.remote = remote
+        func take(_ name: String, _ revision: String, remote: RemoteID? = nil) async throws {
+            var vector = try VectorHistory(name, history: "")
+            vector.place = VectorHistory.TreePlace(revision: rev(revision), history: RevisionHistory())
+            var incoming = IncomingRevision(
+                id: doc("x"), revision: RevisionID(vector.vector.current), history: RevisionHistory(), isDeleted: true, body: [], remote: remote)
+            incoming.vector = vector
+            _ = try await database.database.write { [source, incoming] in try $0.insert(incoming, into: source.collection, conflicts: remote == nil ? .refuse : .store) }
+        }
+        let (first, later) = ("10@iuXHDzIbmEs9BHYDeWaoAg", "30@AAAAAAAAAAAAAAAAAAAAAA")
+        try await take("20@BBBBBBBBBBBBBBBBBBBBBA", "3-bb")
+        try await take(first, "2-aa")
+        try await database.database.write { [source] in try $0.setRemoteRevisions(remote, source.collection, [(doc("x"), rev("2-aa"))]) }
+        for _ in 1...2 {
+            let compared = try await database.database.read { [source] transaction in
+                let tree = try #require(try transaction.tree(source.collection, doc("x")))
+                return try source.compare(transaction, doc("x"), tree.name(of: rev("3-bb"), .vectors), with: RevisionID(named: first))
+            }
+            #expect(compared == .same(try RevisionID(named: first)))
+            try await take(later, "2-aa")
+        }
+        let tree = try await database.database.read { [source] in try $0.tree(source.collection, doc("x")) }
+        #expect(tree?.current?.revision == rev("3-bb"))
+        #expect(tree?.name(of: rev("2-aa"), .vectors).text == later)
+    }
+
     /// The tombstone ended a branch here, as a client of CouchDB brings it, while the document was edited, and the peer reads it.
     @Test(arguments: [RevisionNaming.trees, .vectors]) func whatIsReadHereGoesOnBesideTheEndOfABranch(_ naming: RevisionNaming) async throws {
         let database = try TestDatabase()

@@ -225,12 +225,12 @@ struct FeedSource: Sendable {
         if tree.vector(of: ours)?.knows(current.version ?? VectorVersion(standingFor: current)) == true { return .newer(history: [current]) }
         let theirs = tree.revision(named: current)
         if let theirs, row?.hasConflict != true, goesOn(tree, ours, beside: theirs) { return .goesOn(beside: current) }
-        if tree.leaves.contains(where: { $0.revision != ours && tree.name(of: $0.revision, naming) == current }) { return .branches }
-        if let theirs, areTombstones(tree, ours, theirs) { return .same(current) }
-        // Its deletion has a later name here, which another peer gave to it.
-        if let known = row?.remoteRevision, areTombstones(tree, ours, known), let version = current.version, tree.vector(of: known)?.knows(version) == true {
-            return .same(current)
+        if row?.hasConflict != true {
+            // A deletion may have a later name here, which another peer gave to it.
+            let known = row?.remoteRevision.flatMap { known in current.version.flatMap { tree.vector(of: known)?.knows($0) } == true ? known : nil }
+            if let theirs = theirs ?? known, areTombstones(tree, ours, theirs) { return .same(current) }
         }
+        if tree.leaves.contains(where: { $0.revision != ours && tree.name(of: $0.revision, naming) == current }) { return .branches }
         return theirs.flatMap { end(tree, of: $0, beside: ours) }.map { .ended($0.named(tree, naming, historyLimit)) } ?? .unknown
     }
 
