@@ -37,6 +37,8 @@ final class SessionDriver {
     private var isHandling = false
     /// The session ends because the peer saves no checkpoint, and has saved none on this connection.
     var savedNoCheckpoint = false
+    /// Number of batches of the peer's revisions that the store has not answered for yet.
+    var batchesUnderWay = 0
     /// Number of pending pieces of set-up work, such as for what the peer subscribes to: what keeps the session busy apart from its links.
     var pendingSetUp = 0
 
@@ -318,13 +320,16 @@ final class SessionDriver {
     }
 
     /// Writes, and continues on the session once the write is durable.
+    ///
+    /// - Parameter late: called instead if the session has ended in the meantime, and the write was successful all the same.
     func write<T: Sendable>(
         _ body: @escaping @Sendable (WriteTransaction) throws -> T,
         then: @escaping @Sendable (SessionDriver, T) -> Void,
-        failed: @escaping @Sendable (SessionDriver, any Error) -> Void = { $0.fail($1) }
+        failed: @escaping @Sendable (SessionDriver, any Error) -> Void = { $0.fail($1) },
+        late: @escaping @Sendable (SessionDriver, T) -> Void = { _, _ in }
     ) {
         guard let owner else { return }
-        database.write(body) { [share = accounts.share] result in withExtendedLifetime(share) { owner.deliver(result, then, failed) } }
+        database.write(body) { [share = accounts.share] result in withExtendedLifetime(share) { owner.deliver(result, then, failed, late) } }
     }
 
     /// Asks a policy, or the pool, and continues on the session.
@@ -372,12 +377,15 @@ extension ReplicationSession {
     /// Continues with the result of work done elsewhere.
     nonisolated func deliver<T: Sendable>(
         _ result: Result<T, any Error>, _ then: @escaping @Sendable (SessionDriver, T) -> Void,
-        _ failed: @escaping @Sendable (SessionDriver, any Error) -> Void
+        _ failed: @escaping @Sendable (SessionDriver, any Error) -> Void, _ late: @escaping @Sendable (SessionDriver, T) -> Void = { _, _ in }
     ) {
-        later { driver in
-            switch result {
-            case .success(let value): then(driver, value)
-            case .failure(let error): failed(driver, error)
+        context.execute {
+            self.assumeIsolated { session in
+                switch result {
+                case .success(let value) where session.driver.hasEnded: late(session.driver, value)
+                case .success(let value): session.driver.turn { then($0, value) }
+                case .failure(let error): session.driver.turn { failed($0, error) }
+                }
             }
         }
     }

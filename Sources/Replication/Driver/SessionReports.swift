@@ -17,12 +17,30 @@ final class SessionReports {
             return (remote, link.collection, batch)
         }
         let observer = driver.observer
-        guard !marks.isEmpty else { return observer.ended(end) }
+        guard !marks.isEmpty || driver.batchesUnderWay > 0 else { return observer.ended(end) }
+        // The writer works in order: what it is storing is counted first.
         driver.database.write { transaction in
             for (remote, collection, batch) in marks { try transaction.markRemote(remote, collection, batch) }
-        } completion: { _ in
-            observer.ended(end)
+        } completion: { [context = driver.transport.executionContext] _ in
+            context.execute { observer.ended(end) }
         }
+    }
+
+    /// Counts and reports revisions that were being stored when the session ended. They will be offered again, and are here then.
+    func countLate(_ revisions: [CheckedRevision], _ outcomes: [StoreOutcome], _ link: CollectionLink) {
+        var (events, count) = ([DocumentEvent](), UInt64(0))
+        for (revision, outcome) in zip(revisions, outcomes) {
+            switch outcome {
+            case .stored(.inserted):
+                events.append(DocumentEvent(id: revision.id, collection: link.collection.name, direction: .pull, isDeleted: revision.isDeleted))
+                count += 1
+            // Reported once it is decided.
+            case .stored(.insertedConflict): count += 1
+            default: break
+            }
+        }
+        if count > 0 { driver.counters.update { [count] in $0.pulled += count } }
+        if !events.isEmpty { driver.observer.documents(events) }
     }
 
     /// Reports what the peer does not let us do, if that changed.

@@ -62,12 +62,17 @@ struct RevisionWriter {
     private func writeBatch(
         _ batch: BatchID, _ revisions: [StorableRevision], _ storing: RevisionStoring, _ slot: Int, _ reservation: MemoryBudget.Reservation?
     ) {
+        driver.batchesUnderWay += 1
         driver.write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
+            $0.batchesUnderWay -= 1
             $0.deltas.noteExchanged(revisions, $1, $0.links[slot])
             $0.links[slot].marks.note(revisions.lazy.filter { !$0.revision.mayBeLostAtPeer }.map(\.revision.id))
             $0.links[slot].marks.doubt(revisions.lazy.filter(\.revision.mayBeLostAtPeer).map(\.revision.id))
             $0.dialect.stored(slot, revisions, $1)
             $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
-        } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
+        } failed: {
+            $0.batchesUnderWay -= 1
+            $0.writing.notStored(batch, revisions.count, slot, $1)
+        } late: { $0.reports.countLate(revisions.map(\.revision), $1, $0.links[slot]) }
     }
 }
