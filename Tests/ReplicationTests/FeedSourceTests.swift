@@ -165,6 +165,16 @@ import Testing
         }
     }
 
+    /// Created anew at the peer, it keeps its id.
+    @Test func whatWasNeverDeletedHereHasNoHistoryBesideADeletionOfThePeer() async throws {
+        let database = try TestDatabase()
+        let source = FeedSource(collection: try database.collection(), skipsConflicts: true)
+        try await database.insert("x", "2-aa", ["1-aa"], deleted: true)
+        try await database.insert("x", "3-bb", ["2-bb", "1-bb"])
+        let compared = try await database.database.read { try source.compare($0, doc("x"), rev("3-bb"), with: rev("2-aa")) }
+        #expect(compared == .goesOn(beside: rev("2-aa"), sinceDeletion: []))
+    }
+
     /// Nothing is left to send, whether the peer names its deletion as it is named here or by an earlier name.
     @Test func ofTwoDeletionsItMakesNoDifferenceWhichThePeerReads() async throws {
         let database = try TestDatabase()
