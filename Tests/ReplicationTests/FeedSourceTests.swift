@@ -170,7 +170,8 @@ import Testing
         let database = try TestDatabase()
         let source = FeedSource(collection: try database.collection(), skipsConflicts: true)
         try await database.insert("x", "2-aa", ["1-aa"], deleted: true)
-        try await database.insert("x", "3-bb", ["2-bb", "1-bb"])
+        let live = IncomingRevision(id: doc("x"), revision: rev("3-bb"), history: RevisionHistory([rev("2-bb"), rev("1-bb")]), body: [])
+        _ = try await database.database.write { try $0.insert(live, into: source.collection, conflicts: .refuse) }
         let compared = try await database.database.read { try source.compare($0, doc("x"), rev("3-bb"), with: rev("2-aa")) }
         #expect(compared == .goesOn(beside: rev("2-aa"), sinceDeletion: []))
     }
