@@ -15,16 +15,17 @@ extension Simulation {
         checkCalmCounts()
     }
 
-    private func rejectedIDs(_ agent: SimulatedAgent) -> Set<DocumentID> {
+    /// Nil if they cannot be read: the machine's disk may be damaged.
+    private func rejectedIDs(_ agent: SimulatedAgent) -> Set<DocumentID>? {
         let ids = agent.look { transaction, collection in
             try Set(transaction.changes(collection, since: 0, limit: 10_000, includeBodies: false).filter { !$0.isDeleted }.map(\.id))
         }
-        return (ids ?? []).filter { $0.text.hasPrefix("x") && !record.purged.contains($0) }
+        return ids?.filter { $0.text.hasPrefix("x") && !record.purged.contains($0) }
     }
 
     /// A document that filters reject is on the list of the side with the replicator, whichever way it would have gone.
     private func checkRejected(_ active: SimulatedAgent, _ link: SimulatedLink, _ passive: SimulatedAgent) {
-        let (mine, theirs) = (rejectedIDs(active), rejectedIDs(passive))
+        guard let mine = rejectedIDs(active), let theirs = rejectedIDs(passive) else { return }
         let name = "between machine \(active.number) and machine \(passive.number)"
         func listed(_ direction: Exclusion.Direction) -> Set<DocumentID> {
             let ids = active.look { transaction, collection -> Set<DocumentID> in
@@ -46,8 +47,8 @@ extension Simulation {
 
     /// A document that every filter rejects can only have come by a way without filters.
     private func checkLeaks(_ agent: SimulatedAgent) {
-        let foreign = rejectedIDs(agent).filter { !$0.text.hasSuffix("-\(agent.number)") }
-        guard let id = foreign.min() else { return }
+        let foreign = rejectedIDs(agent)?.filter { !$0.text.hasSuffix("-\(agent.number)") }
+        guard let id = foreign?.min() else { return }
         let isOpen = agents.contains { other in
             other.links.contains { $0.to == agent.number && $0.pushFilter == nil && agent.listenerPullFilter == nil }
                 || agent.links.contains { $0.to == other.number && $0.pullFilter == nil && other.listenerPushFilter == nil }

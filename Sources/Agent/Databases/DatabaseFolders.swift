@@ -8,7 +8,10 @@ package enum DatabaseFolders {
     package static func exists(_ folder: String) -> Bool { access("\(folder)/db.sqlite3", F_OK) == 0 }
 
     /// Whether it contains a database, or used to, or a restore was about to create one.
-    package static func isExpected(_ folder: String) -> Bool { exists(folder) || access("\(folder).known", F_OK) == 0 || access(restoring(folder), F_OK) == 0 }
+    package static func isExpected(_ folder: String) -> Bool { exists(folder) || access(sign(folder), F_OK) == 0 || access(restoring(folder), F_OK) == 0 }
+
+    /// The sign that there was a database.
+    package static func sign(_ folder: String) -> String { "\(folder).known" }
 
     /// Where a restore prepares the database.
     package static func restoring(_ folder: String) -> String { "\(folder).restoring" }

@@ -118,8 +118,9 @@ extension PushMachine {
             // It brought nothing: whatever waits for the peer's revision goes on waiting.
             case _ where here.contains(id): break
             case .awaitingPull: ledger.finishWaiting(id)
-            // It may have been refused because of the revision that is here now.
-            case .deferred: ledger.callBack([id])
+            // It may have been refused because of the revision that is here now. One that is held or rejected is not: offering ours again would make the peer
+            // send it again, and so on.
+            case .deferred: if !listed.contains(id) { ledger.callBack([id]) }
             default: break
             }
         }
