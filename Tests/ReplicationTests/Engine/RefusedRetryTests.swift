@@ -103,4 +103,12 @@ import Testing
             #expect(!push.last.contains { if case .startRefusedTimer = $0 { true } else { false } })
         }
     }
+
+    /// The peer would send that revision again each time, and the pull would hold it again.
+    @Test func whatThePullHoldsIsNoReasonToOfferADocumentThatWaits() {
+        var push = refused(503, pulls: true)
+        #expect(push.last.map(\.words) == ["report a 503", "timer 30"])
+        #expect(push.on(.pulled([(doc("a"), rev("2-x"))], listed: [doc("a")])) == [])
+        #expect(push.on(.pulled([(doc("a"), rev("2-x"))])) == ["again a"])
+    }
 }
