@@ -98,7 +98,7 @@ final class CollectionLink {
     }
 
     var isBusy: Bool {
-        if !pull.isComplete || !incomingDeltas.isEmpty { return true }
+        if !pull.isComplete || pull.pauses.paused > 0 || !incomingDeltas.isEmpty { return true }
         guard let push, !pull.settings.limits.hasPlanted(.idleWhileOwed) else { return false }
         return !push.isFinished && !push.isIdle
     }

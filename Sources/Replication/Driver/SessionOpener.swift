@@ -109,6 +109,7 @@ struct SessionOpener {
             hasFilter: wanted.pullFilter != nil, hasSyncFunction: false, hasResolver: true, keepsLists: true,
             documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: driver.limits)
         settings.asksOnly = active.asksOnlySince != nil
+        settings.isContinuous = active.replicator.isContinuous
         settings.insists = active.insists
         settings.reviewsHeld = active.reviewsHeld
         settings.heldBefore = active.heldBefore[collection.name] ?? []

@@ -30,6 +30,8 @@ struct PullSettings: Sendable {
     var asksOnly = false
     /// The peer refused revisions of ours because of what it has: that is requested, even if its name is known here.
     var insists = false
+    /// We stay connected: a conflict may wait for its decision.
+    var isContinuous = false
     /// An unsolicited revision is refused. CouchDB-like peers send all leaves of a document under one sequence.
     var refusesUnsolicited = false
     /// Largest body, in bytes: a larger one is held here, or refused if it is pushed to us.
@@ -72,6 +74,8 @@ enum PullEvent: Sendable {
     case resolverChanged
     /// Answers ``PullAction/readHeld(after:)``.
     case heldRead(HeldRevisions.Page)
+    /// Answers ``PullAction/startPauseTimer(seconds:)``.
+    case pausesElapsed
     /// Answers ``PullAction/readConflicts(after:)``.
     case conflictsRead(ConflictDecider.Page)
     /// The peer subscribed to our changes on this connection.
@@ -131,6 +135,7 @@ enum PullAction: Sendable {
     /// There is space again: the peer will offer what did not fit on another connection.
     case reconnectNow
     case startFlushTimer
+    case startPauseTimer(seconds: Int)
     case report(DocumentEvent)
     case warn(String)
     case fail(any Error)

@@ -32,6 +32,7 @@ struct PullMachine {
     private var conflictReview = PagedReview(isDue: false)
     /// Documents whose conflict is to be decided next.
     var conflicts: [DocumentID] = []
+    var pauses: DecisionPauses
     /// One batch of conflicts at a time is being decided.
     var isDeciding = false
     /// What we pushed on this connection: the peer announces it to us as well, and it is not fetched.
@@ -47,6 +48,7 @@ struct PullMachine {
         self.settings = settings
         lists = WaitingLists(settings.limits)
         insertion = InsertionMachine(settings)
+        pauses = DecisionPauses(limit: settings.limits.echoMemory / 10)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
         offered = SeenRevisions(limit: settings.limits.echoMemory)
     }
@@ -128,6 +130,7 @@ struct PullMachine {
             counts.total += UInt64(due.count)
             removals += due
         case .decided(let outcomes): acceptDecisions(outcomes, &actions)
+        case .pausesElapsed: endPauses(&actions)
         case .filterChanged:
             insertion.filterChanged()
             review(held: true, conflicts: false)

@@ -62,7 +62,7 @@ extension PullMachine {
             counts.pulled += 1
             fitted(isDeleted: each.isDeleted)
             // Without a resolver the decision is made elsewhere: a replicator here brought the other branch.
-            if settings.hasResolver { conflicts.append(each.id) }
+            if settings.hasResolver { queueDecision(each.id, &actions) }
             return .stored
         case .stored(.conflict), .stored(.ended):
             counts.failed += 1
@@ -112,12 +112,32 @@ extension PullMachine {
         }
     }
 
+    /// Has the conflict decided, at once or after a pause. A listener's peers wait for its decisions, and a one-shot ends with them.
+    private mutating func queueDecision(_ id: DocumentID, _ actions: inout [PullAction]) {
+        guard !settings.isPassive, settings.isContinuous, let seconds = pauses.pause(id) else { return conflicts.append(id) }
+        actions.append(
+            .warn(
+                "the conflict of \(id) in \(settings.collection) is decided in \(seconds) s, because its results are undone again and again: does each of the "
+                    + "remotes of this database have another revision that it insists on, or do resolvers contradict each other? Let the remotes replicate with each other, "
+                    + "and resolvers come to the same result everywhere"))
+        if pauses.startInterval() { actions.append(.startPauseTimer(seconds: DecisionPauses.intervalSeconds)) }
+    }
+
+    mutating func endPauses(_ actions: inout [PullAction]) {
+        conflicts += pauses.elapsed()
+        if pauses.startInterval() { actions.append(.startPauseTimer(seconds: DecisionPauses.intervalSeconds)) }
+    }
+
     mutating func acceptDecisions(_ outcomes: [ConflictDecider.Outcome], _ actions: inout [PullAction]) {
         isDeciding = false
         for outcome in outcomes where outcome.isDecided || outcome.failure != nil {
-            if outcome.isDecided { counts.resolved += 1 }
+            if outcome.isDecided {
+                counts.resolved += 1
+                pauses.decided(outcome.id)
+            }
             report(outcome.id, outcome.failure.map(ReplicationError.undecided), &actions)
         }
+        if pauses.startInterval() { actions.append(.startPauseTimer(seconds: DecisionPauses.intervalSeconds)) }
         actions.append(.notifyPushOfDecision(outcomes.compactMap { $0.isDecided ? $0.id : nil }))
     }
 

@@ -13,7 +13,7 @@ struct PullRun {
     init(
         passive: Bool = false, filter: Bool = false, sync: Bool = false, resolver: Bool = true, refusesPush: Bool = false,
         documentIDs: Set<DocumentID>? = nil, refusesUnsolicited: Bool = false, largestBody: Int = StoreLimits.maxBodyBytes,
-        heldBefore: Set<DocumentID> = [], _ change: (inout ReplicationLimits) -> Void = { _ in }
+        heldBefore: Set<DocumentID> = [], continuous: Bool = false, _ change: (inout ReplicationLimits) -> Void = { _ in }
     ) {
         var limits = ReplicationLimits()
         change(&limits)
@@ -22,7 +22,7 @@ struct PullRun {
             hasFilter: filter, hasSyncFunction: sync, hasResolver: resolver, keepsLists: !passive, documentIDs: documentIDs,
             limits: limits)
         (settings.refusesUnsolicited, settings.heldBefore) = (refusesUnsolicited, heldBefore)
-        settings.largestBody = largestBody
+        (settings.largestBody, settings.isContinuous) = (largestBody, continuous)
         machine = PullMachine(settings)
         if !passive { machine.subscribe(since: nil) }
     }
@@ -141,6 +141,7 @@ extension PullAction {
         case .notifyPushOfRefusal(let revisions): "tell push of refusal \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfDecision: "tell push"
         case .startFlushTimer: "flush timer"
+        case .startPauseTimer(let seconds): "pause timer \(seconds)"
         case .report(let event): "report \(event.id) \(event.error.map { "\($0.code)" } ?? (event.isAccessRemoved ? "removed" : "ok"))"
         case .reconnectLater: "come back"
         case .checkForSpace(let bytes): "look for room for \(bytes)"

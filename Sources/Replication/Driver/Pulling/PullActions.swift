@@ -40,6 +40,7 @@ struct PullActions {
         case .notifyPushOfRefusal(let revisions): if link.push != nil { driver.tell(link, push: .refusedInFavourOf(revisions)) }
         case .notifyPushOfDecision(let ids): if link.push != nil { driver.tell(link, push: .decided(ids)) }
         case .startFlushTimer: startFlushTimer(link)
+        case .startPauseTimer(let seconds): startPauseTimer(seconds: seconds, link)
         case .reconnectLater: driver.reconnecting.reconnectLater()
         case .checkForSpace(let bytes): driver.reconnecting.checkForSpace(bytes, link)
         case .reconnectNow: driver.reconnecting.requestReconnect("reconnecting: there is room again for documents that did not fit")
@@ -140,6 +141,11 @@ struct PullActions {
     private func startFlushTimer(_ link: CollectionLink) {
         let slot = link.slot
         driver.later(milliseconds: driver.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
+    }
+
+    private func startPauseTimer(seconds: Int, _ link: CollectionLink) {
+        let slot = link.slot
+        driver.later(milliseconds: seconds * 1_000) { $0.tell($0.links[slot], pull: .pausesElapsed) }
     }
 
     private func report(_ event: DocumentEvent, _ link: CollectionLink) {

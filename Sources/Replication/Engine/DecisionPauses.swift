@@ -1,0 +1,78 @@
+import Documents
+
+/// Makes the decisions of a document rarer that comes into conflict again and again, because others undo each result: two hubs that do not replicate with each
+/// other, resolvers of which each makes something new. Without a pause that would go on as fast as the network allows.
+struct DecisionPauses {
+    /// What is decided without a pause: so many at once, and this many in each interval.
+    static let atOnce = 16
+    static let perInterval = 8
+    static let intervalSeconds = 15
+    /// The pauses last one interval, then two, four, and so on up to sixteen.
+    private static let steps = 5
+
+    private struct Entry {
+        /// Recent decisions; fewer as time passes.
+        var decisions = 0
+        /// How often the document was paused in a row.
+        var step = 0
+        /// Intervals until the end of the pause; nil while there is none.
+        var left: Int?
+        /// Intervals without a decision.
+        var quiet = 0
+    }
+
+    /// How many documents are paused at most. With more documents than this, those that are not paused are counted anew.
+    private let limit: Int
+    private var entries: [DocumentID: Entry] = [:]
+    private(set) var paused = 0
+    private var isTicking = false
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Whether the conflict is to be decided now. Otherwise, it is after its pause.
+    /// - Returns: for a document that is paused: for how many seconds.
+    mutating func pause(_ id: DocumentID) -> Int? {
+        guard paused < limit, var entry = entries[id], entry.left == nil else { return nil }
+        guard entry.step > 0 || entry.decisions >= Self.atOnce else { return nil }
+        entry.step = min(entry.step + 1, Self.steps)
+        let intervals = 1 << (entry.step - 1)
+        (entry.left, entry.quiet) = (intervals, 0)
+        entries[id] = entry
+        paused += 1
+        return intervals * Self.intervalSeconds
+    }
+
+    /// Whether an interval is to be timed, which is then under way.
+    mutating func startInterval() -> Bool {
+        guard !isTicking, paused > 0 || entries.values.contains(where: { $0.step > 0 || $0.decisions >= Self.perInterval }) else { return false }
+        isTicking = true
+        return true
+    }
+
+    mutating func decided(_ id: DocumentID) {
+        if entries.count >= limit, entries[id] == nil { entries = entries.filter { $0.value.left != nil } }
+        entries[id, default: Entry()].decisions += 1
+        entries[id]?.quiet = 0
+    }
+
+    /// An interval is over.
+    /// - Returns: the documents whose pause is over, in ascending order.
+    mutating func elapsed() -> [DocumentID] {
+        isTicking = false
+        var due: [DocumentID] = []
+        for (id, entry) in entries {
+            var entry = entry
+            if let left = entry.left {
+                entry.left = left > 1 ? left - 1 : nil
+                if entry.left == nil { due.append(id) }
+            } else {
+                entry.decisions = max(0, entry.decisions - Self.perInterval)
+                entry.quiet += 1
+                if entry.quiet > 2 << entry.step { entry.step = 0 }
+            }
+            entries[id] = entry.step == 0 && entry.decisions == 0 && entry.left == nil ? nil : entry
+        }
+        paused -= due.count
+        return due.sorted()
+    }
+}

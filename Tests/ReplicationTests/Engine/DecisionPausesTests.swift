@@ -1,0 +1,110 @@
+import DocumentStore
+import Documents
+import Testing
+
+@testable import Replication
+
+/// Others undo the results of a document's conflict again and again.
+@Suite struct DecisionPausesTests {
+    private let a = doc("a")
+
+    /// As often as a document is decided at once.
+    private func worn() -> DecisionPauses {
+        var pauses = DecisionPauses(limit: 10)
+        for _ in 0..<DecisionPauses.atOnce {
+            #expect(pauses.pause(a) == nil)
+            pauses.decided(a)
+        }
+        return pauses
+    }
+
+    /// - Returns: after how many intervals the document's pause is over.
+    private func intervals(_ pauses: inout DecisionPauses) -> Int {
+        for number in 1...100 {
+            let started = [pauses.startInterval(), pauses.startInterval()]
+            #expect(started == [true, false])
+            if pauses.elapsed() == [a] { return number }
+        }
+        return 0
+    }
+
+    @Test func pausesGrowAndOtherDocumentsHaveNone() {
+        var pauses = worn()
+        for seconds in [15, 30, 60, 120, 240, 240] {
+            #expect(pauses.pause(a) == seconds)
+            // It is paused already.
+            let others = [pauses.pause(a), pauses.pause(doc("b"))]
+            #expect(others == [nil, nil])
+            #expect(pauses.paused == 1)
+            let count = intervals(&pauses)
+            #expect(count == seconds / 15)
+            #expect(pauses.paused == 0)
+            pauses.decided(a)
+        }
+    }
+
+    @Test func whatIsDecidedNowAndThenIsNotPaused() {
+        var pauses = DecisionPauses(limit: 10)
+        for _ in 0..<100 {
+            for _ in 0..<DecisionPauses.perInterval {
+                #expect(pauses.pause(a) == nil)
+                pauses.decided(a)
+            }
+            let isStarted = pauses.startInterval()
+            #expect(isStarted)
+            _ = pauses.elapsed()
+        }
+        let isStarted = pauses.startInterval()
+        #expect(!isStarted)
+    }
+
+    @Test func afterSomeQuietItIsDecidedAtOnceAgain() {
+        var pauses = worn()
+        #expect(pauses.pause(a) == 15)
+        let count = intervals(&pauses)
+        #expect(count == 1)
+        pauses.decided(a)
+        var quiet = 0
+        while pauses.startInterval() {
+            _ = pauses.elapsed()
+            quiet += 1
+        }
+        #expect(quiet == 5)
+        for _ in 0..<DecisionPauses.atOnce {
+            #expect(pauses.pause(a) == nil)
+            pauses.decided(a)
+        }
+    }
+
+    @Test func onlySoManyArePaused() {
+        var pauses = DecisionPauses(limit: 2)
+        for id in ["a", "b", "c"].map(doc) {
+            for _ in 0..<DecisionPauses.atOnce { pauses.decided(id) }
+            let seconds = pauses.pause(id)
+            #expect((seconds == nil) == (id == doc("c")))
+        }
+        #expect(pauses.paused == 2)
+    }
+
+    /// A one-shot ends with its decisions.
+    @Test(arguments: [true, false]) func aPullDecidesAfterThePause(_ continuous: Bool) {
+        var pull = PullRun(continuous: continuous)
+        for number in 1...DecisionPauses.atOnce + 1 {
+            pull.offer(row(number, "a", "\(number)-b"))
+            pull.arrive(received(number, "a", "\(number)-b"))
+            pull.on(.checked(pull.batch, [.checked(checked(number, "a", "\(number)-b"))]))
+            let outcome = InsertOutcome.insertedConflict(local: rev("\(number)-a"), remote: rev("\(number)-b"), sequence: 1)
+            let words = pull.on(.stored(pull.batch, [.stored(outcome)]))
+            guard number <= DecisionPauses.atOnce || !continuous else {
+                #expect(words.contains("warn") && !words.contains("decide a"), "\(words)")
+                break
+            }
+            #expect(words.contains("decide a"))
+            pull.on(.decided([ConflictDecider.Outcome(id: a, failure: nil, isDecided: true)]))
+        }
+        #expect(pull.machine.pauses.paused == (continuous ? 1 : 0))
+        guard continuous else { return }
+        let words = pull.on(.pausesElapsed)
+        #expect(words.contains("decide a") && pull.machine.pauses.paused == 0)
+    }
+}
