@@ -63,7 +63,7 @@ extension Agent {
             list.append(
                 Attention(
                     .conflictsPending, subject, since: statistics.compactMap(\.conflictsPendingSince).min(), "\(Plural.count(conflicts, "conflict")) not decided yet",
-                    remedy: "nightjar conflicts list --pending says why; once the resolver is fixed, they are decided by themselves"))
+                    remedy: "nightjar conflicts list --pending says why; they are decided by themselves, those on which a resolver failed once it is fixed"))
         }
         return list
     }

@@ -7,8 +7,10 @@ struct DecisionPauses {
     static let atOnce = 16
     static let perInterval = 8
     static let intervalSeconds = 15
-    /// The pauses last one interval, then two, four, and so on up to sixteen.
-    private static let steps = 5
+    /// A decision between two sides with the same content counts as this many: another remote insists on its own revision of it.
+    static let weightOfNothingNew = 4
+    /// The pauses last one interval, then two, four, and so on up to 256, about an hour.
+    private static let steps = 9
 
     private struct Entry {
         /// Recent decisions; fewer as time passes.
@@ -49,9 +51,10 @@ struct DecisionPauses {
         return true
     }
 
-    mutating func decided(_ id: DocumentID) {
+    /// - Parameter isNothingNew: both sides had the same content.
+    mutating func decided(_ id: DocumentID, isNothingNew: Bool = false) {
         if entries.count >= limit, entries[id] == nil { entries = entries.filter { $0.value.left != nil } }
-        entries[id, default: Entry()].decisions += 1
+        entries[id, default: Entry()].decisions += isNothingNew ? Self.weightOfNothingNew : 1
         entries[id]?.quiet = 0
     }
 

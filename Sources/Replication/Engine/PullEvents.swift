@@ -135,6 +135,8 @@ enum PullAction: Sendable {
     /// There is space again: the peer will offer what did not fit on another connection.
     case reconnectNow
     case startFlushTimer
+    /// The conflict is decided only after a pause, and is listed with the reason until then.
+    case pauseDecision(DocumentID, seconds: Int)
     case startPauseTimer(seconds: Int)
     case report(DocumentEvent)
     case warn(String)

@@ -115,11 +115,7 @@ extension PullMachine {
     /// Has the conflict decided, at once or after a pause. A listener's peers wait for its decisions, and a one-shot ends with them.
     private mutating func queueDecision(_ id: DocumentID, _ actions: inout [PullAction]) {
         guard !settings.isPassive, settings.isContinuous, let seconds = pauses.pause(id) else { return conflicts.append(id) }
-        actions.append(
-            .warn(
-                "the conflict of \(id) in \(settings.collection) is decided in \(seconds) s, because its results are undone again and again: does each of the "
-                    + "remotes of this database have another revision that it insists on, or do resolvers contradict each other? Let the remotes replicate with each other, "
-                    + "and resolvers come to the same result everywhere"))
+        actions.append(.pauseDecision(id, seconds: seconds))
         if pauses.startInterval() { actions.append(.startPauseTimer(seconds: DecisionPauses.intervalSeconds)) }
     }
 
@@ -133,7 +129,7 @@ extension PullMachine {
         for outcome in outcomes where outcome.isDecided || outcome.failure != nil {
             if outcome.isDecided {
                 counts.resolved += 1
-                pauses.decided(outcome.id)
+                pauses.decided(outcome.id, isNothingNew: outcome.isNothingNew)
             }
             report(outcome.id, outcome.failure.map(ReplicationError.undecided), &actions)
         }

@@ -175,6 +175,7 @@ struct Diagnosis: Sendable {
                 report = try await agent.request("POST", "/api/databases/\(PercentEncoding.encode(name))/check", timeout: nil)
             } else {
                 let folder = "\(settings.data.value)/\(name).nightjar"
+                try DatabaseFolders.checkAccess(settings.data.value)
                 guard DatabaseFolders.isExpected(folder) else { return readsStore ? [Finding("store", .skipped, "database \(name) was not made yet")] : [] }
                 let options = DatabaseOptions(wanted)
                 let database = try Database.open(folder: folder, name: name, options: options)

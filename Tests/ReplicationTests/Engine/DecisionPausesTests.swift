@@ -20,7 +20,7 @@ import Testing
 
     /// - Returns: after how many intervals the document's pause is over.
     private func intervals(_ pauses: inout DecisionPauses) -> Int {
-        for number in 1...100 {
+        for number in 1...300 {
             let started = [pauses.startInterval(), pauses.startInterval()]
             #expect(started == [true, false])
             if pauses.elapsed() == [a] { return number }
@@ -30,7 +30,7 @@ import Testing
 
     @Test func pausesGrowAndOtherDocumentsHaveNone() {
         var pauses = worn()
-        for seconds in [15, 30, 60, 120, 240, 240] {
+        for seconds in [15, 30, 60, 120, 240, 480, 960, 1_920, 3_840, 3_840] {
             #expect(pauses.pause(a) == seconds)
             // It is paused already.
             let others = [pauses.pause(a), pauses.pause(doc("b"))]
@@ -41,6 +41,15 @@ import Testing
             #expect(pauses.paused == 0)
             pauses.decided(a)
         }
+    }
+
+    @Test func sidesWithTheSameContentArePausedSooner() {
+        var pauses = DecisionPauses(limit: 10)
+        for _ in 0..<4 {
+            #expect(pauses.pause(a) == nil)
+            pauses.decided(a, isNothingNew: true)
+        }
+        #expect(pauses.pause(a) == 15)
     }
 
     @Test func whatIsDecidedNowAndThenIsNotPaused() {
@@ -96,7 +105,7 @@ import Testing
             let outcome = InsertOutcome.insertedConflict(local: rev("\(number)-a"), remote: rev("\(number)-b"), sequence: 1)
             let words = pull.on(.stored(pull.batch, [.stored(outcome)]))
             guard number <= DecisionPauses.atOnce || !continuous else {
-                #expect(words.contains("warn") && !words.contains("decide a"), "\(words)")
+                #expect(words.contains("pause a 15") && words.contains("pause timer 15") == false && !words.contains("decide a"), "\(words)")
                 break
             }
             #expect(words.contains("decide a"))

@@ -141,6 +141,7 @@ extension PullAction {
         case .notifyPushOfRefusal(let revisions): "tell push of refusal \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .notifyPushOfDecision: "tell push"
         case .startFlushTimer: "flush timer"
+        case .pauseDecision(let id, let seconds): "pause \(id) \(seconds)"
         case .startPauseTimer(let seconds): "pause timer \(seconds)"
         case .report(let event): "report \(event.id) \(event.error.map { "\($0.code)" } ?? (event.isAccessRemoved ? "removed" : "ok"))"
         case .reconnectLater: "come back"

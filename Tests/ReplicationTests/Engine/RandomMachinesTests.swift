@@ -305,7 +305,7 @@ import Testing
             case .startPauseTimer: due.append(.pull(.pausesElapsed))
             case .fail(let error): failure = "\(error)"
             case .checkForSpace: due.append(.pull(.spaceChecked(isThere: chance(80))))
-            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .reconnectLater, .reconnectNow, .releaseBlobs, .fetchAttachments, .noteNotTaken, .forgetNotTaken: break
+            case .pauseDecision, .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .reconnectLater, .reconnectNow, .releaseBlobs, .fetchAttachments, .noteNotTaken, .forgetNotTaken: break
             }
         }
 

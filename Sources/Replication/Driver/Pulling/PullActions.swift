@@ -40,6 +40,7 @@ struct PullActions {
         case .notifyPushOfRefusal(let revisions): if link.push != nil { driver.tell(link, push: .refusedInFavourOf(revisions)) }
         case .notifyPushOfDecision(let ids): if link.push != nil { driver.tell(link, push: .decided(ids)) }
         case .startFlushTimer: startFlushTimer(link)
+        case .pauseDecision(let id, let seconds): notePause(id, seconds: seconds, link)
         case .startPauseTimer(let seconds): startPauseTimer(seconds: seconds, link)
         case .reconnectLater: driver.reconnecting.reconnectLater()
         case .checkForSpace(let bytes): driver.reconnecting.checkForSpace(bytes, link)
@@ -141,6 +142,14 @@ struct PullActions {
     private func startFlushTimer(_ link: CollectionLink) {
         let slot = link.slot
         driver.later(milliseconds: driver.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
+    }
+
+    private func notePause(_ id: DocumentID, seconds: Int, _ link: CollectionLink) {
+        let collection = link.collection
+        let why = "decided in \(seconds) s, because its results are undone again and again: either two remotes of this database, which do not replicate with each "
+            + "other, each insist on a revision of their own, or resolvers contradict each other"
+        driver.logger.warning("the conflict of \(id) in \(collection.name) is \(why)", metadata: ["peer": "\(driver.transport.peerDescription)"])
+        driver.write { try $0.setPendingConflict(collection, id, error: why, plugin: "", version: "") } then: { _, _ in } failed: { $0.log($1) }
     }
 
     private func startPauseTimer(seconds: Int, _ link: CollectionLink) {
