@@ -182,8 +182,14 @@ extension CouchDialect {
         }
         for (_, row) in attached { open[row.row.id]?.removeAll { $0.row.sequence == row.row.sequence } }
         for row in wanted where open[row.row.id]?.contains(where: { $0.row.sequence == row.row.sequence }) == true {
-            let isReplaced = unasked[row.row.id].map { $0 > row.row.revision.generation } ?? false || found.contains { $0.brings(row.row.id, row.row.revision) }
-            events.append(.pull(slot: 0, isReplaced ? .withdrawn(row.row.sequence) : notAnswered(row)))
+            if found.contains(where: { $0.brings(row.row.id, row.row.revision) }) {
+                events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
+            } else if unasked[row.row.id].map({ $0 > row.row.revision.generation }) ?? false {
+                // Replaced by a revision with a row of its own, unless the feed still names this one.
+                gone.append(row)
+            } else {
+                events.append(.pull(slot: 0, notAnswered(row)))
+            }
         }
         tell(events)
         endLosers(of: unclear, isReview: true)

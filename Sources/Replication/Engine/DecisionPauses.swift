@@ -31,17 +31,25 @@ struct DecisionPauses {
 
     init(limit: Int) { self.limit = limit }
 
-    /// Whether the conflict is to be decided now. Otherwise, it is after its pause.
-    /// - Returns: for a document that is paused: for how many seconds.
-    mutating func pause(_ id: DocumentID) -> Int? {
-        guard paused < limit, var entry = entries[id], entry.left == nil else { return nil }
-        guard entry.step > 0 || entry.decisions >= Self.atOnce else { return nil }
+    /// When a conflict is decided.
+    enum Turn: Equatable {
+        case now
+        /// After a pause that begins now.
+        case after(seconds: Int)
+        /// After the pause that is under way.
+        case later
+    }
+
+    mutating func turn(of id: DocumentID) -> Turn {
+        guard var entry = entries[id] else { return .now }
+        if entry.left != nil { return .later }
+        guard paused < limit, entry.step > 0 || entry.decisions >= Self.atOnce else { return .now }
         entry.step = min(entry.step + 1, Self.steps)
         let intervals = 1 << (entry.step - 1)
         (entry.left, entry.quiet) = (intervals, 0)
         entries[id] = entry
         paused += 1
-        return intervals * Self.intervalSeconds
+        return .after(seconds: intervals * Self.intervalSeconds)
     }
 
     /// Whether an interval is to be timed, which is then under way.

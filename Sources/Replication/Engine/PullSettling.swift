@@ -114,8 +114,12 @@ extension PullMachine {
 
     /// Has the conflict decided, at once or after a pause. A listener's peers wait for its decisions, and a one-shot ends with them.
     private mutating func queueDecision(_ id: DocumentID, _ actions: inout [PullAction]) {
-        guard !settings.isPassive, settings.isContinuous, let seconds = pauses.pause(id) else { return conflicts.append(id) }
-        actions.append(.pauseDecision(id, seconds: seconds))
+        guard !settings.isPassive, settings.isContinuous else { return conflicts.append(id) }
+        switch pauses.turn(of: id) {
+        case .now: return conflicts.append(id)
+        case .later: return
+        case .after(let seconds): actions.append(.pauseDecision(id, seconds: seconds))
+        }
         if pauses.startInterval() { actions.append(.startPauseTimer(seconds: DecisionPauses.intervalSeconds)) }
     }
 

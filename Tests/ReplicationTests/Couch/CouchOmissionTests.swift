@@ -55,6 +55,37 @@ struct CouchOmissionTests {
         }
     }
 
+    @Test("a document that is answered under another revision than the one that the feed names fails by name, and is pulled in the next run")
+    func otherRevision() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.change { tree in for n in 0..<2 { tree.edit("doc-\(n)", "{\"n\":\(n)}") } }
+            let asked = Mutex(0)
+            server.trouble { [tree = server.tree] request, body in
+                guard request.path == "/db/_bulk_get", asked.withLock({ $0 += 1; return $0 }) == 1 else { return nil }
+                let results = ((try? JSONValue(parsing: body))?["docs"]?.asArray ?? []).compactMap { wanted -> JSONValue? in
+                    guard let id = wanted["id"]?.asString, let rev = wanted["rev"]?.asString, var found = tree.json(id, rev)?.asObject else { return .none }
+                    if id == "doc-1" {
+                        found["_rev"] = "9-abababababababababababababababab"
+                        found["_revisions"] = nil
+                    }
+                    return ["id": .string(id), "docs": [["ok": .object(found)]]]
+                }
+                let answer: JSONValue = ["results": .array(results)]
+                return .json(answer.text)
+            }
+            let replicator = try pulling(a, target)
+            let first = await replicator.run()
+            #expect(first.counts.pulled == 1 && first.counts.failed == 1, "\(first)")
+            #expect(replicator.waiting.find(.default, doc("doc-1"), .pull)?.error.isTransient == true)
+            // The checkpoint does not pass it.
+            let second = try await pulling(a, target).run()
+            #expect(second.error == nil && second.counts.failed == 0, "\(second)")
+            let left = try await a.body("doc-1")
+            #expect(left != nil)
+        }
+    }
+
     /// The ways in which a node of a cluster says that it does not have a revision that another node announced.
     enum Lagging: CaseIterable { case bulkGet, openRevisions, notFound }
 

@@ -12,7 +12,7 @@ import Testing
     private func worn() -> DecisionPauses {
         var pauses = DecisionPauses(limit: 10)
         for _ in 0..<DecisionPauses.atOnce {
-            #expect(pauses.pause(a) == nil)
+            #expect(pauses.turn(of: a) == .now)
             pauses.decided(a)
         }
         return pauses
@@ -31,10 +31,10 @@ import Testing
     @Test func pausesGrowAndOtherDocumentsHaveNone() {
         var pauses = worn()
         for seconds in [15, 30, 60, 120, 240, 480, 960, 1_920, 3_840, 3_840] {
-            #expect(pauses.pause(a) == seconds)
+            #expect(pauses.turn(of: a) == .after(seconds: seconds))
             // It is paused already.
-            let others = [pauses.pause(a), pauses.pause(doc("b"))]
-            #expect(others == [nil, nil])
+            let others = [pauses.turn(of: a), pauses.turn(of: doc("b"))]
+            #expect(others == [.later, .now])
             #expect(pauses.paused == 1)
             let count = intervals(&pauses)
             #expect(count == seconds / 15)
@@ -46,17 +46,17 @@ import Testing
     @Test func sidesWithTheSameContentArePausedSooner() {
         var pauses = DecisionPauses(limit: 10)
         for _ in 0..<4 {
-            #expect(pauses.pause(a) == nil)
+            #expect(pauses.turn(of: a) == .now)
             pauses.decided(a, isNothingNew: true)
         }
-        #expect(pauses.pause(a) == 15)
+        #expect(pauses.turn(of: a) == .after(seconds: 15))
     }
 
     @Test func whatIsDecidedNowAndThenIsNotPaused() {
         var pauses = DecisionPauses(limit: 10)
         for _ in 0..<100 {
             for _ in 0..<DecisionPauses.perInterval {
-                #expect(pauses.pause(a) == nil)
+                #expect(pauses.turn(of: a) == .now)
                 pauses.decided(a)
             }
             let isStarted = pauses.startInterval()
@@ -69,7 +69,7 @@ import Testing
 
     @Test func afterSomeQuietItIsDecidedAtOnceAgain() {
         var pauses = worn()
-        #expect(pauses.pause(a) == 15)
+        #expect(pauses.turn(of: a) == .after(seconds: 15))
         let count = intervals(&pauses)
         #expect(count == 1)
         pauses.decided(a)
@@ -80,7 +80,7 @@ import Testing
         }
         #expect(quiet == 5)
         for _ in 0..<DecisionPauses.atOnce {
-            #expect(pauses.pause(a) == nil)
+            #expect(pauses.turn(of: a) == .now)
             pauses.decided(a)
         }
     }
@@ -89,8 +89,8 @@ import Testing
         var pauses = DecisionPauses(limit: 2)
         for id in ["a", "b", "c"].map(doc) {
             for _ in 0..<DecisionPauses.atOnce { pauses.decided(id) }
-            let seconds = pauses.pause(id)
-            #expect((seconds == nil) == (id == doc("c")))
+            let turn = pauses.turn(of: id)
+            #expect(turn == (id == doc("c") ? .now : .after(seconds: 15)))
         }
         #expect(pauses.paused == 2)
     }
@@ -113,6 +113,12 @@ import Testing
         }
         #expect(pull.machine.pauses.paused == (continuous ? 1 : 0))
         guard continuous else { return }
+        // Another revision of the peer's is no reason to decide before that.
+        pull.offer(row(18, "a", "18-b"))
+        pull.arrive(received(18, "a", "18-b"))
+        pull.on(.checked(pull.batch, [.checked(checked(18, "a", "18-b"))]))
+        let more = pull.on(.stored(pull.batch, [.stored(.insertedConflict(local: rev("17-a"), remote: rev("18-b"), sequence: 2))]))
+        #expect(!more.contains { $0.hasPrefix("decide") || $0.hasPrefix("pause") }, "\(more)")
         let words = pull.on(.pausesElapsed)
         #expect(words.contains("decide a") && pull.machine.pauses.paused == 0)
     }
