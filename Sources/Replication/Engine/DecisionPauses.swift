@@ -9,8 +9,8 @@ struct DecisionPauses {
     static let intervalSeconds = 15
     /// A decision between two sides with the same content counts as this many: another remote insists on its own revision of it.
     static let weightOfNothingNew = 4
-    /// The pauses last one interval, then two, four, and so on up to 256, about an hour.
-    private static let steps = 9
+    /// The pauses last one interval, then two, four, and so on up to sixteen.
+    private static let steps = 5
 
     private struct Entry {
         /// Recent decisions; fewer as time passes.
@@ -19,6 +19,8 @@ struct DecisionPauses {
         var step = 0
         /// Intervals until the end of the pause; nil while there is none.
         var left: Int?
+        /// The peer has sent another revision meanwhile, which may be somebody's edit: the pause ends with the interval.
+        var isAwaited = false
         /// Intervals without a decision.
         var quiet = 0
     }
@@ -42,11 +44,14 @@ struct DecisionPauses {
 
     mutating func turn(of id: DocumentID) -> Turn {
         guard var entry = entries[id] else { return .now }
-        if entry.left != nil { return .later }
+        if entry.left != nil {
+            entries[id]?.isAwaited = true
+            return .later
+        }
         guard paused < limit, entry.step > 0 || entry.decisions >= Self.atOnce else { return .now }
         entry.step = min(entry.step + 1, Self.steps)
         let intervals = 1 << (entry.step - 1)
-        (entry.left, entry.quiet) = (intervals, 0)
+        (entry.left, entry.isAwaited, entry.quiet) = (intervals, false, 0)
         entries[id] = entry
         paused += 1
         return .after(seconds: intervals * Self.intervalSeconds)
@@ -74,7 +79,7 @@ struct DecisionPauses {
         for (id, entry) in entries {
             var entry = entry
             if let left = entry.left {
-                entry.left = left > 1 ? left - 1 : nil
+                entry.left = left > 1 && !entry.isAwaited ? left - 1 : nil
                 if entry.left == nil { due.append(id) }
             } else {
                 entry.decisions = max(0, entry.decisions - Self.perInterval)
