@@ -263,10 +263,11 @@ struct ReplicatorWhereabouts: Sendable {
     }
 
     private func conflict(_ conflict: PendingConflict) -> WhereaboutsStatement {
-        let why = conflict.error.isEmpty ? "" : " The resolver \(conflict.plugin) failed: \(conflict.error)"
+        let (hasFailed, byHand) = (!conflict.plugin.isEmpty, "decide by hand: nightjar conflicts list, nightjar conflicts resolve")
+        let why = conflict.error.isEmpty ? "" : hasFailed ? " The resolver \(conflict.plugin) failed: \(conflict.error)" : " It is \(conflict.error)"
         return WhereaboutsStatement(
             "in_conflict", "\(conflict.local.text) here and \(conflict.remote.text) there are in conflict, and the decision is pending.\(why)",
-            remedy: "fix the resolver, or decide by hand: nightjar conflicts list, nightjar conflicts resolve"
+            remedy: hasFailed ? "fix the resolver, or \(byHand)" : "it is decided by itself, or \(byHand)"
         ).with(["tries": JSONOutput.number(conflict.tries), "since": .string(Timestamp.format(conflict.since)), "error": .string(conflict.error)])
     }
 

@@ -302,10 +302,9 @@ import Testing
             case .notifyPushOfRefusal(let revisions): due.append(.push(.refusedInFavourOf(revisions)))
             case .notifyPushOfDecision(let ids): due.append(.push(.decided(ids)))
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
-            case .startPauseTimer: due.append(.pull(.pausesElapsed))
             case .fail(let error): failure = "\(error)"
             case .checkForSpace: due.append(.pull(.spaceChecked(isThere: chance(80))))
-            case .pauseDecision, .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .reconnectLater, .reconnectNow, .releaseBlobs, .fetchAttachments, .noteNotTaken, .forgetNotTaken: break
+            case .pauseDecision, .startPauseTimer, .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .reconnectLater, .reconnectNow, .releaseBlobs, .fetchAttachments, .noteNotTaken, .forgetNotTaken: break
             }
         }
 
