@@ -38,14 +38,6 @@ public struct Conflict: Sendable {
     public var remoteID: RemoteID?
     /// Both sides have a version of their own, the remote one from a peer with version vectors, so their times tell which edit is the later one.
     public var hasTimes = false
-
-    /// Whether both sides have the same content, however it is written.
-    public var hasSameContent: Bool {
-        guard local.isDeleted == remote.isDeleted else { return false }
-        if local.body == remote.body { return true }
-        guard let canonical = try? CanonicalJSON.bytes(ofChecked: local.body) else { return false }
-        return (try? CanonicalJSON.bytes(ofChecked: remote.body)) == canonical
-    }
 }
 
 /// How a conflict ends. For a conflict pulled by a replicator, the remote branch always survives; for one pushed to a listener, the branch with the

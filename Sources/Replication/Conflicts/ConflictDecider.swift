@@ -44,8 +44,6 @@ public struct ConflictDecider: Sendable {
         public var failure: PolicyFailure?
         /// Whether the conflict was decided by this call.
         public var isDecided: Bool
-        /// Both sides had the same content.
-        public var isNothingNew = false
         /// The revisions of both branches, if the peer keeps every branch.
         public var branches: Set<RevisionID> = []
     }
@@ -102,10 +100,7 @@ public struct ConflictDecider: Sendable {
                 try commit(work.0, work.1, doubtful: doubtful, isLast: isLast, transaction)
             }
             for (answer, revision, number) in committed.done {
-                outcomes.append(
-                    Outcome(
-                        id: answer.conflict.id, failure: nil, isDecided: true, isNothingNew: answer.conflict.hasSameContent,
-                        branches: branches[answer.conflict.id] ?? []))
+                outcomes.append(Outcome(id: answer.conflict.id, failure: nil, isDecided: true, branches: branches[answer.conflict.id] ?? []))
                 tell(answer, revision, number)
             }
             for (id, failure, isUnreported) in committed.failed {

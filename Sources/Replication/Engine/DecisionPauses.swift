@@ -3,14 +3,13 @@ import Documents
 /// Makes the decisions of a document rarer that comes into conflict again and again, because others undo each result: two hubs that do not replicate with each
 /// other, resolvers of which each makes something new. Without a pause that would go on as fast as the network allows.
 struct DecisionPauses {
-    /// What is decided without a pause: so many at once, and this many in each interval.
-    static let atOnce = 16
+    /// What is decided without a pause: so many at once, and this many in each interval. Replicas in a ring may need dozens of decisions before all have the
+    /// same revision.
+    static let atOnce = 64
     static let perInterval = 8
     static let intervalSeconds = 15
-    /// A decision between two sides with the same content counts as this many: another remote insists on its own revision of it.
-    static let weightOfNothingNew = 4
-    /// The pauses last one interval, then two, four, and so on up to sixteen.
-    private static let steps = 5
+    /// The pauses last one interval, then two, four and eight.
+    private static let steps = 4
 
     private struct Entry {
         /// Recent decisions; fewer as time passes.
@@ -64,10 +63,9 @@ struct DecisionPauses {
         return true
     }
 
-    /// - Parameter isNothingNew: both sides had the same content.
-    mutating func decided(_ id: DocumentID, isNothingNew: Bool = false) {
+    mutating func decided(_ id: DocumentID) {
         if entries.count >= limit, entries[id] == nil { entries = entries.filter { $0.value.left != nil } }
-        entries[id, default: Entry()].decisions += isNothingNew ? Self.weightOfNothingNew : 1
+        entries[id, default: Entry()].decisions += 1
         entries[id]?.quiet = 0
     }
 

@@ -133,7 +133,7 @@ extension PullMachine {
         for outcome in outcomes where outcome.isDecided || outcome.failure != nil {
             if outcome.isDecided {
                 counts.resolved += 1
-                pauses.decided(outcome.id, isNothingNew: outcome.isNothingNew)
+                pauses.decided(outcome.id)
             }
             report(outcome.id, outcome.failure.map(ReplicationError.undecided), &actions)
         }
