@@ -26,13 +26,16 @@ extension RevisionTree {
         for end in ends.dropFirst(max(limit, 1)) { removeBranch(end.revision) }
     }
 
-    /// The tombstone that ended the branch of a revision; nil if the branch continues, or if the revision is not here.
-    public func endOfBranch(of revision: RevisionID) -> RevisionID? {
-        guard contains(revision) else { return nil }
+    /// The tombstones that ended the branches of a revision, the greatest first: several if it went on elsewhere after it had ended here, and that ended
+    /// too. Empty if a branch continues or was deleted by somebody, or if the revision is not here.
+    public func endsOfBranch(of revision: RevisionID) -> [RevisionID] {
+        guard contains(revision) else { return [] }
         let ends = leaves.filter { $0.revision == revision || isAncestor(revision, of: $0.revision) }
-        guard ends.count == 1, let end = ends.first, end.isDeleted, isEnd(end.revision) else { return nil }
-        return end.revision
+        return ends.allSatisfy { $0.isDeleted && isEnd($0.revision) } ? ends.map(\.revision) : []
     }
+
+    /// The greatest of ``endsOfBranch(of:)``.
+    public func endOfBranch(of revision: RevisionID) -> RevisionID? { endsOfBranch(of: revision).first }
 
     /// Handles a revision that won elsewhere while everything based on it lost a decision here: it becomes a leaf again, and the ends are removed. If
     /// it has a live descendant, or one that was deleted, nothing changes.

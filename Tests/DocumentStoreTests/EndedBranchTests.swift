@@ -57,6 +57,24 @@ import Testing
         #expect(current.revision == rev("2-bb") && current.isDeleted)
     }
 
+    /// It had ended here before somebody went on from it, and that lost as well.
+    @Test func aRevisionBelowTwoEndsIsDecidedOnceMoreWhereThePeerHasIt() async throws {
+        let store = try Store()
+        let (c, remote) = (try store.c, try await store.remote())
+        _ = try await store.insert("x", "4-cc", ["3-cc", "2-cc", "1-00"])
+        for history in [["3-aa", "2-aa", "1-00"], ["2-aa", "1-00"]].map({ $0.map(rev) }) {
+            var end = IncomingRevision(
+                id: doc("x"), revision: RevisionTree.end(of: history[0]), history: RevisionHistory(history), isDeleted: true, body: [])
+            end.deletion = .leaf
+            _ = try await store.database.write { [end] in try $0.insert(end, into: c, conflicts: .refuse) }
+        }
+        let tree = try #require(try await store.database.read { try $0.tree(c, doc("x")) })
+        try #require(tree.endsOfBranch(of: rev("2-aa")).count == 2)
+        _ = try await store.insert("x", "2-aa", ["1-00"], body: #"{"n":1}"#, remote: remote)
+        let conflict = try #require(try await store.conflict("x"))
+        #expect(conflict.local.revision == rev("4-cc") && conflict.remote.revision == rev("2-aa"))
+    }
+
     /// Both branches were deleted before they ended, and the peer has gone back to what one of the deletions deleted: it has to learn of that one, or
     /// it would keep the document forever.
     @Test(arguments: [ConflictHandling.store, .refuse]) func aDeletionCountsAgainWhereThePeerHasWhatItDeleted(_ conflicts: ConflictHandling) async throws {

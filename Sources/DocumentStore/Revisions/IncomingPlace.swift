@@ -38,14 +38,14 @@ struct IncomingPlace {
             if !comesBack { revivedDeletion = tree.reviveDeletion(of: revision) }
         } else if incoming.isResumed {
             tree.removeDeadBranches(of: revision, but: row.revision)
-        } else if case .document = incoming.deletion, let end = tree.endOfBranch(of: revision), end != row.revision {
+        } else if case .document = incoming.deletion, case let ends = tree.endsOfBranch(of: revision), !ends.isEmpty, !ends.contains(row.revision) {
             if incoming.vector != nil {
                 // Where the decision was made by revision ids, no vector tells the peer of it.
                 let isLive = !incoming.isDeleted && isOfRemote && incoming.peerHasOne && tree.isDeleted(revision) == false
                 comesBack = (mayComeBack || isLive) && tree.isGivenUp(revision, for: row.revision)
-                if comesBack { tree.removeBranch(end, keeping: [revision]) }
-            } else if !tree.endsTombstone(end) || mayComeBack {
-                tree.removeBranch(end)
+                if comesBack { for end in ends { tree.removeBranch(end, keeping: [revision]) } }
+            } else if mayComeBack || !ends.contains(where: tree.endsTombstone) {
+                for end in ends { tree.removeBranch(end) }
             }
         }
         let isHere = tree.contains(revision)
