@@ -13,31 +13,37 @@ struct CouchOmissionTests {
         Replicator(ReplicatorConfiguration(database, to: target, .pull), try DatabaseClient(target))
     }
 
+    /// The first `_bulk_get` is answered with these `docs` for each document; nil leaves it out.
+    private func answerFirst(_ server: CouchServer, _ answer: @escaping @Sendable (_ id: String, _ rev: String, _ found: JSONValue) -> JSONValue?) {
+        let asked = Mutex(0)
+        server.trouble { [tree = server.tree] request, body in
+            guard request.path == "/db/_bulk_get", asked.withLock({ $0 += 1; return $0 }) == 1 else { return nil }
+            let results = ((try? JSONValue(parsing: body))?["docs"]?.asArray ?? []).compactMap { wanted -> JSONValue? in
+                guard let id = wanted["id"]?.asString, let rev = wanted["rev"]?.asString, let found = tree.json(id, rev), let docs = answer(id, rev, found)
+                else { return .none }
+                return ["id": .string(id), "docs": docs]
+            }
+            let found: JSONValue = ["results": .array(results)]
+            return .json(found.text)
+        }
+    }
+
     @Test("documents that a _bulk_get leaves out fail by name and are pulled in the next run; those that the peer no longer has are not waited for")
     func omitted() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
             server.change { tree in for n in 0..<6 { tree.edit("doc-\(n)", "{\"n\":\(n)}") } }
-            let asked = Mutex(0)
-            server.trouble { [tree = server.tree] request, body in
-                guard request.path == "/db/_bulk_get", asked.withLock({ $0 += 1; return $0 }) == 1 else { return nil }
-                let results = ((try? JSONValue(parsing: body))?["docs"]?.asArray ?? []).compactMap { wanted -> JSONValue? in
-                    guard let id = wanted["id"]?.asString, let rev = wanted["rev"]?.asString, let found = tree.json(id, rev) else { return .none }
-                    let docs: JSONValue
-                    switch id {
-                    case "doc-2": return .none
-                    case "doc-3": docs = []
-                    // In the words of CouchDB and of PouchDB.
-                    case "doc-4": docs = [["error": ["id": .string(id), "rev": .string(rev), "error": "not_found", "reason": "missing"]]]
-                    case "doc-5": docs = [["missing": .string(rev)]]
-                    default: docs = [["ok": found]]
-                    }
-                    // These have been purged meanwhile.
-                    if id == "doc-4" || id == "doc-5" { server.change { $0.documents[id] = nil } }
-                    return ["id": .string(id), "docs": docs]
+            answerFirst(server) { id, rev, found in
+                // These have been purged meanwhile.
+                if id == "doc-4" || id == "doc-5" { server.change { $0.documents[id] = nil } }
+                switch id {
+                case "doc-2": return nil
+                case "doc-3": return []
+                // In the words of CouchDB and of PouchDB.
+                case "doc-4": return [["error": ["id": .string(id), "rev": .string(rev), "error": "not_found", "reason": "missing"]]]
+                case "doc-5": return [["missing": .string(rev)]]
+                default: return [["ok": found]]
                 }
-                let answer: JSONValue = ["results": .array(results)]
-                return .json(answer.text)
             }
             let replicator = try pulling(a, target)
             let first = await replicator.run()
@@ -60,19 +66,10 @@ struct CouchOmissionTests {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
             server.change { tree in for n in 0..<2 { tree.edit("doc-\(n)", "{\"n\":\(n)}") } }
-            let asked = Mutex(0)
-            server.trouble { [tree = server.tree] request, body in
-                guard request.path == "/db/_bulk_get", asked.withLock({ $0 += 1; return $0 }) == 1 else { return nil }
-                let results = ((try? JSONValue(parsing: body))?["docs"]?.asArray ?? []).compactMap { wanted -> JSONValue? in
-                    guard let id = wanted["id"]?.asString, let rev = wanted["rev"]?.asString, var found = tree.json(id, rev)?.asObject else { return .none }
-                    if id == "doc-1" {
-                        found["_rev"] = "9-abababababababababababababababab"
-                        found["_revisions"] = nil
-                    }
-                    return ["id": .string(id), "docs": [["ok": .object(found)]]]
-                }
-                let answer: JSONValue = ["results": .array(results)]
-                return .json(answer.text)
+            answerFirst(server) { id, _, found in
+                guard id == "doc-1", var other = found.asObject else { return [["ok": found]] }
+                (other["_rev"], other["_revisions"]) = ("9-abababababababababababababababab", nil)
+                return [["ok": .object(other)]]
             }
             let replicator = try pulling(a, target)
             let first = await replicator.run()
