@@ -137,6 +137,10 @@ struct DataFolderTests {
             // Who may not even enter it is told so by the search for a running agent.
             #expect(name == "data" || listed.errors.contains("chown -R nobody"), "\(listed)")
         }
+        let doctor = try await Subprocess.run(
+            "/usr/bin/setpriv",
+            ["--reuid=65534", "--clear-groups", try NightjarExecutable.path(), "doctor", "--offline", "--config", folder.path("nightjar.yaml")], folder: folder.path)
+        #expect(doctor.status == 1 && doctor.output.contains("cannot look into \(folder.path(name))") && !doctor.output.contains("was not made yet"), "\(doctor)")
     }
 
     enum Damage: String, CaseIterable, Sendable, CustomTestStringConvertible {
