@@ -11,7 +11,7 @@ package enum DatabaseFolders {
     package static func isExpected(_ folder: String) -> Bool { exists(folder) || access(sign(folder), F_OK) == 0 || access(restoring(folder), F_OK) == 0 }
 
     /// The sign that there was a database.
-    package static func sign(_ folder: String) -> String { "\(folder).known" }
+    static func sign(_ folder: String) -> String { "\(folder).known" }
 
     /// Where a restore prepares the database.
     package static func restoring(_ folder: String) -> String { "\(folder).restoring" }

@@ -35,7 +35,7 @@ struct UnnamedDatabases {
         let suffix = DatabaseFolders.suffix
         return "if its name was changed in the configuration, use the old one there again: the database on disk keeps its name; if it is needed, name it again "
             + "(databases: { \(first): {} }), and give it a replicator until everything in it is pushed; otherwise move \(first)\(suffix) and "
-            + "\(first)\(suffix).known out of the data folder"
+            + "\(DatabaseFolders.sign("\(first)\(suffix)")) out of the data folder"
     }
 }
 
