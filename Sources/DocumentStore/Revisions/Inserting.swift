@@ -123,9 +123,7 @@ extension WriteTransaction {
         if let deletion = place.revivedDeletion {
             var remotes = row.remotes
             remotes.spellOut(row.revision)
-            if let remote = incoming.remote, !remotes.set(remote, new.revision) {
-                throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
-            }
+            try note(new.revision, of: incoming, in: &remotes)
             let sequence = try self.place(collection, id, row, &tree, nil, remotes: remotes, record: nil, previous: nil)
             return conflicts == .store ? .inserted(sequence: sequence ?? SequenceNumber(row.sequence)) : .ended(current: deletion)
         }
@@ -153,9 +151,7 @@ extension WriteTransaction {
         if !descends, !incoming.isDisputed, !incoming.wasOffered(after: remoteBefore), remoteBefore.map({ !incoming.history.contains($0) }) ?? true {
             return .alreadyPresent
         }
-        if let remote = incoming.remote, !remotes.set(remote, new.revision) {
-            throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
-        }
+        try note(new.revision, of: incoming, in: &remotes)
         if !isHere { try add(new, history: incoming.history, to: &tree, id) }
         // Otherwise only the end of its branch would be left, and the document would be gone although nobody deleted it.
         let isRevived = place.comesBack || hasWon && !new.isDeleted && tree.reviveBranch(new.revision)
@@ -200,6 +196,12 @@ extension WriteTransaction {
             return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
         }
         return .inserted(sequence: sequence ?? SequenceNumber(row.sequence))
+    }
+
+    /// Notes that the remote has the revision, if it came from one.
+    private func note(_ revision: RevisionID, of incoming: IncomingRevision, in remotes: inout KnownRemotes) throws(StoreError) {
+        guard let remote = incoming.remote, !remotes.set(remote, revision) else { return }
+        throw .tooManyBranches(id: incoming.id, limit: StoreLimits.maxRemotesPerDocument)
     }
 
     /// Records what a peer knows about the versions of a stored revision. Another name of the current revision need not be announced: every peer that
