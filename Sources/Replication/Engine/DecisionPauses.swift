@@ -1,11 +1,11 @@
 import Documents
 
-/// Makes the decisions of a document rarer that comes into conflict again and again, because others undo each result: two hubs that do not replicate with each
-/// other, resolvers of which each makes something new. Without a pause that would go on as fast as the network allows.
+/// Puts pauses between the decisions of a document that comes into conflict again and again, because others undo each result: two hubs that do not replicate
+/// with each other, or resolvers of which each makes something new. Otherwise it would go on as fast as the network allows.
 struct DecisionPauses {
-    /// What is decided without a pause: so many at once, and this many in each interval. Replicas in a ring may need dozens of decisions before all have the
-    /// same revision.
+    /// Decisions of a document without a pause. Replicas in a ring may need dozens before all have the same revision.
     static let atOnce = 64
+    /// With no more than these in each interval, a document is never paused.
     static let perInterval = 8
     static let intervalSeconds = 15
     /// The pauses last one interval, then two, four and eight.

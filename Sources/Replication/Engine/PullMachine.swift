@@ -32,6 +32,7 @@ struct PullMachine {
     private var conflictReview = PagedReview(isDue: false)
     /// Documents whose conflict is to be decided next.
     var conflicts: [DocumentID] = []
+    /// Documents whose conflict is decided later, because its results were undone too often.
     var pauses: DecisionPauses
     /// One batch of conflicts at a time is being decided.
     var isDeciding = false

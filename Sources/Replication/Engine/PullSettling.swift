@@ -120,12 +120,16 @@ extension PullMachine {
         case .later: return
         case .after(let seconds): actions.append(.pauseDecision(id, seconds: seconds))
         }
+        timePauses(&actions)
+    }
+
+    private mutating func timePauses(_ actions: inout [PullAction]) {
         if pauses.startInterval() { actions.append(.startPauseTimer(seconds: DecisionPauses.intervalSeconds)) }
     }
 
     mutating func endPauses(_ actions: inout [PullAction]) {
         conflicts += pauses.elapsed()
-        if pauses.startInterval() { actions.append(.startPauseTimer(seconds: DecisionPauses.intervalSeconds)) }
+        timePauses(&actions)
     }
 
     mutating func acceptDecisions(_ outcomes: [ConflictDecider.Outcome], _ actions: inout [PullAction]) {
@@ -137,7 +141,7 @@ extension PullMachine {
             }
             report(outcome.id, outcome.failure.map(ReplicationError.undecided), &actions)
         }
-        if pauses.startInterval() { actions.append(.startPauseTimer(seconds: DecisionPauses.intervalSeconds)) }
+        timePauses(&actions)
         actions.append(.notifyPushOfDecision(outcomes.compactMap { $0.isDecided ? $0.id : nil }))
     }
 

@@ -230,8 +230,7 @@ extension PushMachine {
         guard let tombstone = document.peerVersion, recreations.history(of: id, document.version)?.isEmpty != true else {
             return lose(document, to: document.peerVersion, &actions)
         }
-        // Another remote has it, too, so that it stays as it is: for this one, it is created anew. Its history since the deletion was not enough if the
-        // peer has more of it than is known here.
+        // Another remote has it, too, so that it stays as it is: for this one, it is created anew.
         recreations.note(id, document.version, since: [])
         ledger.readAgainForRest(id, peerVersion: tombstone)
     }
