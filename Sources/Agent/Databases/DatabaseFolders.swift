@@ -1,3 +1,4 @@
+import DocumentStore
 import Glibc
 
 /// Database folders, `NAME.nightjar`, on disk.
@@ -11,10 +12,10 @@ package enum DatabaseFolders {
     package static func isExpected(_ folder: String) -> Bool { exists(folder) || access(sign(folder), F_OK) == 0 || access(restoring(folder), F_OK) == 0 }
 
     /// The sign that there was a database.
-    static func sign(_ folder: String) -> String { "\(folder).known" }
+    package static func sign(_ folder: String) -> String { DatabaseFile.sign(folder) }
 
     /// Where a restore prepares the database.
-    package static func restoring(_ folder: String) -> String { "\(folder).restoring" }
+    package static func restoring(_ folder: String) -> String { DatabaseFile.preparation(folder) }
 
     /// - Throws: ``AgentError`` if this user may not look into the data folder or into one of its databases, so that a database that is there would
     ///   not be found.

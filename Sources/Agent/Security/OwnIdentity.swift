@@ -27,8 +27,8 @@ final class OwnIdentity: Sendable {
         let text = read()
         noted.withLock { $0 = text }
         let hasData = databases.contains { database in
-            let folder = "\(dataFolder)/\(database.name.value).nightjar"
-            return access("\(folder)/db.sqlite3", F_OK) == 0 || access("\(folder).known", F_OK) == 0
+            let folder = "\(dataFolder)/\(database.name.value)\(DatabaseFolders.suffix)"
+            return DatabaseFolders.exists(folder) || access(DatabaseFolders.sign(folder), F_OK) == 0
         }
         switch text {
         case nil: memory.expect(hasData ? .unknown : .none)

@@ -3,7 +3,7 @@ import Glibc
 
 /// The database's file on disk, as opposed to the open one: SQLite continues to use a file that somebody has deleted, and what is written then is
 /// lost.
-final class DatabaseFile: Sendable {
+package final class DatabaseFile: Sendable {
     private let path: String
     private let folder: String
     private let identity: UInt64
@@ -13,14 +13,14 @@ final class DatabaseFile: Sendable {
     private let problems: DatabaseProblems
 
     /// A marker that a database existed. It is next to the folder, so that it remains if the folder disappears.
-    static func sign(_ folder: String) -> String { folder + ".known" }
+    package static func sign(_ folder: String) -> String { folder + ".known" }
 
     /// A marker that SQLite found the file malformed while writing, so that a restart does not forget it. It is in the folder, so a restored database
     /// does not have it.
     static func damageMarker(_ folder: String) -> String { folder + "/malformed" }
 
     /// Where a restore prepares what finally replaces the folder.
-    static func preparation(_ folder: String) -> String { folder + ".restoring" }
+    package static func preparation(_ folder: String) -> String { folder + ".restoring" }
 
     /// - Throws: `StoreError.fileGone` if the file is missing or empty although the marker says that there was one; `.folder` if an interrupted
     ///   restore has not put it in its place; `.inputOutput` and the like if the disk does not answer.

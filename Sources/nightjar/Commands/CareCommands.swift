@@ -137,13 +137,13 @@ struct RestoreCommand: AsyncParsableCommand {
             if access(target, F_OK) == 0 {
                 guard replace else { throw AgentError(.conflict, "there is a database \(name) in \(data): give --replace, or another name with --as") }
                 kept = DatabaseFolders.asideName(target)
-            } else if access("\(target).known", F_OK) == 0, !replace {
+            } else if access(DatabaseFolders.sign(target), F_OK) == 0, !replace {
                 throw AgentError(
                     .conflict,
                     "there was a database \(name) in \(data), and its folder is gone: mount its disk, if it has one of its own; if it is lost, restore it with --replace")
             }
             _ = try BackupRestoring.restore(folder, to: target, name: name, keeping: kept, withoutDamagedBlobs: withoutDamagedBlobs)
-            for made in [target, "\(target).known"] { try Ownership.give(made, toOwnerOf: data) }
+            for made in [target, DatabaseFolders.sign(target)] { try Ownership.give(made, toOwnerOf: data) }
             damaged.tell()
             if json { return Output.json(DatabaseCare.report(facts)) }
             Output.line("restored \(Plural.count(facts.documents, "document")) and \(Plural.count(facts.blobs, "blob")), \(StatusText.bytes(DatabaseCare.report(facts)["bytes"])), to \(target)")
