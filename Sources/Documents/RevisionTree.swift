@@ -260,8 +260,6 @@ public struct RevisionTree: Sendable, Equatable {
 public enum RevisionTreeError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Not `generation-digest`.
     case notATreeRevision(value: String)
-    /// A step in the history skips generations too close to its new end.
-    case generationsNotConsecutive(child: RevisionID, parent: RevisionID)
     /// A step in the history does not lead to a lower generation.
     case historyDoesNotDescend(child: RevisionID, parent: RevisionID)
     case historyTooLong(count: Int, limit: Int)
@@ -276,8 +274,6 @@ public enum RevisionTreeError: Error, Equatable, Sendable, CustomStringConvertib
     public var description: String {
         switch self {
         case .notATreeRevision(let value): "the revision \(value) is not of the form generation-digest and has no place in a revision tree"
-        case .generationsNotConsecutive(let child, let parent):
-            "the history goes from \(child) to \(parent): generations must go down by one"
         case .historyDoesNotDescend(let child, let parent):
             "the history goes from \(child) to \(parent), whose generation is not lower: ancestors must come newest first"
         case .historyTooLong(let count, let limit): "the history has \(count) revisions, more than historyRevisions = \(limit)"

@@ -1,7 +1,8 @@
 extension RevisionTree {
     /// Adds a revision with its ancestors, nearest first, up to the first one that is known (LiteCore's rule, replication.md section 7). Generations
-    /// must decrease by exactly one at each step, except that gaps are allowed from the `depth`th revision on (counting the new one), where peers
-    /// prune. A known revision changes nothing. The tree is unchanged if an error is thrown.
+    /// decrease by exactly one at each step, except from the `depth`th revision on (counting the new one), where peers prune. A peer that keeps less
+    /// has gaps sooner: what comes after one counts if it leads to a known revision, and is left out otherwise. A known revision changes nothing. The
+    /// tree is unchanged if an error is thrown.
     @discardableResult
     public mutating func insert(
         _ revision: RevisionID, history: RevisionHistory = RevisionHistory(), isDeleted: Bool = false, depth: Int = 50
@@ -50,14 +51,13 @@ extension RevisionTree {
         var ancestors = history.makeIterator()
         var next: RevisionID? = revision
         var index = -1
+        var beforeGap: (revisions: Int, digests: Int)?
         while let current = next {
             next = ancestors.next()
             index += 1
             if index > 0 {
                 guard current.generation < child.generation else { throw .historyDoesNotDescend(child: child, parent: current) }
-                guard current.generation == child.generation - 1 || index >= depth - 1 else {
-                    throw .generationsNotConsecutive(child: child, parent: current)
-                }
+                if beforeGap == nil, current.generation != child.generation - 1, index < depth - 1 { beforeGap = (chain.count, digests.count) }
             }
             let start = digests.count
             guard let known = append(digestOf: current) else { throw .notATreeRevision(value: quoted(current.text.utf8)) }
@@ -67,6 +67,10 @@ extension RevisionTree {
                     generation: current.generation, digestStart: UInt32(start), digestCount: UInt32(digests.count - start),
                     parent: -1, isDeleted: false, isLeaf: false))
             child = current
+        }
+        if let beforeGap {
+            chain.removeLast(chain.count - beforeGap.revisions)
+            digests.removeLast(digests.count - beforeGap.digests)
         }
         return -1
     }

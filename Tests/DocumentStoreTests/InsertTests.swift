@@ -49,13 +49,21 @@ import Testing
         #expect(try await store.statistics().documents == 1)
     }
 
+    /// Its sender keeps fewer revisions, one of them for us.
+    @Test func aHistoryWithAGapLeadsToWhatIsHere() async throws {
+        let store = try Store()
+        _ = try await store.insert("a", "1-aa")
+        #expect(try await store.insert("a", "5-ee", ["4-dd", "1-aa"], .refuse) == .inserted(sequence: 2))
+        #expect(try await store.get("a")?.revision == rev("5-ee"))
+    }
+
     @Test func brokenHistoryIsRefused() async throws {
         let store = try Store()
         _ = try await store.insert("a", "1-aa")
-        let error = await #expect(throws: StoreError.self) { try await store.insert("a", "5-ee", ["3-cc", "1-aa"]) }
+        let error = await #expect(throws: StoreError.self) { try await store.insert("a", "5-ee", ["7-cc", "1-aa"]) }
         guard case .historyInvalid(let id, let revision, _)? = error else { return #expect(Bool(false), "\(String(describing: error))") }
         #expect(id == doc("a") && revision == rev("5-ee"))
-        await #expect(throws: StoreError.self) { try await store.insert("b", "5-ee", ["3-cc"]) }
+        await #expect(throws: StoreError.self) { try await store.insert("b", "5-ee", ["5-cc"]) }
         #expect(try await store.get("b") == nil)
         let long = (1...2000).reversed().map { "\($0)-aa" }
         await #expect(throws: StoreError.self) { try await store.insert("c", "2001-aa", long) }

@@ -58,17 +58,32 @@ import Testing
         #expect(!tree.hasConflict)
     }
 
-    @Test func generationsMustStepByOneExceptFarBack() throws {
-        let r = try revisions("1-aa", "3-cc", "5-ee", "4-dd", "2-bb")
+    @Test func generationsDescend() throws {
+        let r = try revisions("3-cc", "5-ee")
         var tree = RevisionTree()
-        #expect(throws: RevisionTreeError.generationsNotConsecutive(child: r[1], parent: r[0])) { try tree.insert(r[1], history: [r[0]]) }
-        #expect(throws: RevisionTreeError.historyDoesNotDescend(child: r[1], parent: r[1])) { try tree.insert(r[1], history: [r[1]]) }
-        #expect(throws: RevisionTreeError.historyDoesNotDescend(child: r[1], parent: r[2])) { try tree.insert(r[1], history: [r[2]]) }
+        #expect(throws: RevisionTreeError.historyDoesNotDescend(child: r[0], parent: r[0])) { try tree.insert(r[0], history: [r[0]]) }
+        #expect(throws: RevisionTreeError.historyDoesNotDescend(child: r[0], parent: r[1])) { try tree.insert(r[0], history: [r[1]]) }
         #expect(tree == RevisionTree(), "errors change nothing")
+    }
+
+    @Test func whatComesAfterAGapCountsFarBackOrIfItLeadsToAKnownRevision() throws {
+        let r = try revisions("5-ee", "4-dd", "2-bb", "1-aa")
         // The third revision, counting the new one, may come after a gap if the depth is 3.
-        #expect(throws: RevisionTreeError.self) { try tree.insert(r[2], history: [r[3], r[0]], depth: 4) }
-        try tree.insert(r[2], history: [r[3], r[0]], depth: 3)
-        #expect(tree.ancestors(of: r[2]) == [r[3], r[0]])
+        var deep = RevisionTree()
+        try deep.insert(r[0], history: [r[1], r[2], r[3]], depth: 3)
+        #expect(deep.ancestors(of: r[0]) == [r[1], r[2], r[3]])
+        // Sooner, nothing that is known here is behind it.
+        var fresh = RevisionTree()
+        try fresh.insert(r[0], history: [r[1], r[2], r[3]], depth: 4)
+        #expect(fresh.ancestors(of: r[0]) == [r[1]])
+        var plain = RevisionTree()
+        try plain.insert(r[0], history: [r[1]], depth: 4)
+        #expect(fresh == plain)
+        // A peer that keeps fewer revisions still sends one of which both know.
+        var known = try RevisionTree(r[3])
+        let insertion = try known.insert(r[0], history: [r[1], r[2], r[3]], depth: 4)
+        #expect(insertion == .inserted(ancestor: r[3], extendsLeaf: true))
+        #expect(known.ancestors(of: r[0]) == [r[1], r[2], r[3]] && !known.hasConflict)
     }
 
     @Test func whatLiesBeyondAKnownRevisionIsNotRead() throws {
