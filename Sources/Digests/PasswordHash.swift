@@ -27,8 +27,10 @@ public enum PasswordHash {
     public static func validate(_ hash: String) throws(DigestError) { _ = try parse(hash) }
 
     private static let inUse = Atomic<Int>(0)
+    /// Whoever asks for hashes, logins or plugins, they are computed one after the other: the memory of several would be as much as a gateway has.
+    private static let turn = Mutex<Void>(())
 
-    /// Memory that the computation of hashes takes at this moment, in bytes. It is allocated for each, and returned to the system at its end.
+    /// Memory that the computation of a hash takes at this moment, in bytes. It is allocated for each, and returned to the system at its end.
     public static var memoryInUse: Int { inUse.load(ordering: .relaxed) }
 
     private struct Parts {
@@ -46,9 +48,11 @@ public enum PasswordHash {
         }
         // RFC 7914: n blocks of 128 * r bytes.
         let memory = (128 * Int(parts.r)) << Int(parts.logN)
-        inUse.add(memory, ordering: .relaxed)
-        defer { inUse.subtract(memory, ordering: .relaxed) }
-        return try scrypt(password: secret, salt: parts.salt, n: 1 << UInt64(parts.logN), r: parts.r, p: parts.p, length: length)
+        return try turn.withLock { _ throws(DigestError) in
+            inUse.add(memory, ordering: .relaxed)
+            defer { inUse.subtract(memory, ordering: .relaxed) }
+            return try scrypt(password: secret, salt: parts.salt, n: 1 << UInt64(parts.logN), r: parts.r, p: parts.p, length: length)
+        }
     }
 
     private static func parse(_ hash: String) throws(DigestError) -> Parts {

@@ -38,7 +38,7 @@ extension System {
         return kibibytes << 10
     }
 
-    /// What the process has allocated, without what the check of a password takes for a moment (one at a time: `logins_at_once`): otherwise a stranger's
+    /// What the process has allocated, without what the check of a password takes for a moment (one at a time): otherwise a stranger's
     /// wrong logins would have the connections of others end.
     static var memoryForPeers: Int { max(0, memory.allocated - PasswordHash.memoryInUse) }
 
