@@ -242,6 +242,8 @@ enum EngineBounds {
     static let longestBlockedRetrySeconds = 3_600
     /// `longest_refused_retry`: the longest time until a document that the peer refused is offered again on the same connection, in seconds.
     static let longestRefusedRetrySeconds = 3_600
+    /// Revisions remembered that were sent on connections which ended before the answer; with more, all are forgotten, and some do not count as pushed.
+    static let unansweredPushes = 10_000
     /// Earlier offers of a document that a requested row lists, if it is unknown what the peer had: beyond that it lists none.
     static let namedOffers = 32
     /// The size in bytes assumed for a document at most, whatever sizes it claims: beyond any disk, the exact value does not matter.

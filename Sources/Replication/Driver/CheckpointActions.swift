@@ -16,6 +16,7 @@ struct CheckpointActions {
         case .startTimer(let intervals):
             driver.later(milliseconds: intervals * driver.limits.checkpointIntervalSeconds * 1_000) { $0.tell($0.links[slot], checkpoint: .timerElapsed) }
         case .note:
+            link.coverCounts()
             if link.push != nil { driver.tell(link, push: .recordNow) }
             driver.notifyWhenNoted(link)
         case .saveAtPeer(let body, let token):
@@ -40,6 +41,7 @@ struct CheckpointActions {
         driver.write { _ = try $0.setCheckpoint(id: id, collection: collection, body: copy) } then: { driver, _ in
             let isAtPeer = driver.links[slot].checkpoint?.refusal == nil
             if isAtPeer { driver.observer.checkpointSaved(collection.name) }
+            driver.links[slot].checkpointSaved()
             driver.logger.debug("checkpoint of \(collection.name) saved\(isAtPeer ? "" : " here only"): \(body.words)")
             driver.tell(driver.links[slot], checkpoint: .savedHere)
         } failed: { driver, error in

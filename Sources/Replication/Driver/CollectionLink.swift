@@ -122,6 +122,21 @@ final class CollectionLink {
             remote: pull.tracker?.completedThrough ?? checkpoint?.saved.remote)
     }
 
+    /// How much of ``ReplicationCounts/completed`` is covered by the checkpoint that is being saved, and by the last one that was saved.
+    private var covered: (saving: UInt64, saved: UInt64) = (0, 0)
+
+    /// A checkpoint of the present progress is about to be saved.
+    func coverCounts() {
+        let (completed, beyond) = (counts.completed, (push?.ledger.doneBeyond ?? 0) + (pull.tracker?.offeredAgain ?? 0))
+        covered.saving = completed - min(completed, beyond)
+    }
+
+    /// The checkpoint is saved.
+    func checkpointSaved() { covered.saved = covered.saving }
+
+    /// Documents that were processed, and are again on the next connection: no checkpoint covers them.
+    var processedAgain: UInt64 { counts.completed - min(counts.completed, covered.saved) }
+
     /// Ends the push, if there is one.
     func endPush() {
         if var ended = push?.ledger.counts {

@@ -242,8 +242,9 @@ final class SessionDriver {
         blobs.end()
         counters.blobs.endAll()
         accounts.end()
-        if !isPassive, ending != .complete { counters.note(offeredAgain: links.reduce(0) { $0 + ($1.pull.tracker?.offeredAgain ?? 0) }) }
+        if !isPassive, ending != .complete { counters.note(processedAgain: links.reduce(0) { $0 + $1.processedAgain }) }
         for link in links {
+            if let unanswered = link.push?.takeUnanswered(), !isPassive { counters.note(unanswered: unanswered, of: link.collection.name) }
             counters.add(link.counts - link.countsSeen)
             link.countsSeen = link.counts
             link.end()

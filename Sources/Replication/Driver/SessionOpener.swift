@@ -204,7 +204,8 @@ struct SessionOpener {
         let settings = PushSettings(
             collection: link.collection.name, style: style, isContinuous: isContinuous, hasFilter: link.pushFilter != nil, pulls: pulls,
             limits: driver.limits)
-        link.push = PushMachine(settings, from: position, generation: link.generation)
+        let unanswered = style == .propose ? driver.counters.takeUnanswered(of: link.collection.name) : UnansweredPushes()
+        link.push = PushMachine(settings, from: position, generation: link.generation, unanswered: unanswered)
         driver.dialect.push(link.slot, style, generation: link.generation)
         let (slot, generation) = (link.slot, link.generation)
         let missesWakeUps = driver.limits.hasPlanted(.lostWakeUp)

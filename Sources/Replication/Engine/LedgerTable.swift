@@ -52,3 +52,14 @@ struct LedgerTable {
         return entry
     }
 }
+
+// What takes a look at everything under way.
+extension PushLedger {
+    /// Whether the peer is being sent the end of a branch before some document.
+    var hasEndsOfBranches: Bool { entries.slots.contains { $0.phase.document?.isEndOfBranch == true } }
+
+    /// What was sent and is not acknowledged.
+    var sent: [OutgoingDocument] {
+        entries.slots.compactMap { if case .sent(let document) = $0.phase { document } else { nil } }
+    }
+}

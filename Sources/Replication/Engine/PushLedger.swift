@@ -103,10 +103,7 @@ struct PushLedger {
         }
     }
 
-    /// Whether the peer is being sent the end of a branch before some document. Examines everything under way.
-    var hasEndsOfBranches: Bool { entries.slots.contains { $0.phase.document?.isEndOfBranch == true } }
-
-    private var entries = LedgerTable()
+    private(set) var entries = LedgerTable()
     private var tracker: LocalSequenceTracker
     /// Documents in phase `due`, in order.
     private var due: [DocumentID] = []
@@ -139,6 +136,8 @@ struct PushLedger {
 
     /// Every sequence up to this one was pushed or needs no push.
     var completedThrough: SequenceNumber { tracker.completedThrough }
+    /// Number of sequences beyond ``completedThrough`` that are done.
+    var doneBeyond: UInt64 { UInt64(max(0, tracker.readAgain)) }
     var hasDue: Bool { !due.isEmpty }
     var dueCount: Int { due.count }
     var wantedCount: Int { wanted.count }

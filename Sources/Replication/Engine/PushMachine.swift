@@ -15,6 +15,7 @@ struct PushMachine {
     var held: HeldDocuments
     var lists: OfferedLists
     var acknowledged = AcknowledgedVersions()
+    private(set) var unanswered: UnansweredPushes
     var retry: RetryDelay
     var echoes: EchoMemory
     var overtaken: OvertakenDocuments
@@ -45,8 +46,9 @@ struct PushMachine {
     /// Memory is short: nothing more is read while anything is being worked on.
     private var isThrottled = false
 
-    init(_ settings: PushSettings, from position: FeedPosition, generation: Int = 0) {
+    init(_ settings: PushSettings, from position: FeedPosition, generation: Int = 0, unanswered: UnansweredPushes = UnansweredPushes()) {
         self.settings = settings
+        self.unanswered = unanswered
         feed = FeedReader(from: position)
         held = HeldDocuments(limit: settings.limits.heldDocuments)
         declinedDocuments = DeclinedDocuments(limit: WaitingDocuments.limit, behind: position.sequence)
@@ -67,6 +69,12 @@ struct PushMachine {
 
     /// Acknowledged versions that are not recorded yet, for a connection that ends.
     mutating func takeUnrecorded() -> AcknowledgedVersions.Batch? { acknowledged.take(endsExclusions: hasKeptBack) }
+
+    /// What the next connection has to know of what this one sent.
+    mutating func takeUnanswered() -> UnansweredPushes {
+        unanswered.note(ledger.sent)
+        return unanswered
+    }
 
     /// The feed was read to its end, as far as possible.
     var isCaughtUp: Bool {
@@ -327,7 +335,9 @@ struct PushMachine {
                 document.cutHistory(known)
                 if settings.style == .announce, document.isDeleted { fetchedDeletions.add(document) }
                 ledger.want(document)
-            case .has: peerHas(document, &actions)
+            case .has:
+                if unanswered.take(document) { countPushed(document, &actions) }
+                peerHas(document, &actions)
             case .conflict where document.isDecidedEnd: ledger.readAgainForRest(id)
             case .declined where document.isEndOfBranch: ledger.readAgainForRest(id, peerVersion: document.version)
             case .declined:
@@ -366,15 +376,18 @@ struct PushMachine {
         if settings.style == .propose, ledger.hasDue { note(&actions) }
     }
 
+    private mutating func countPushed(_ document: OutgoingDocument, kept: KeptByPeer? = nil, _ actions: inout [PushAction]) {
+        ledger.count { $0.pushed += 1 }
+        report(document, nil, kept: kept, &actions)
+    }
+
     private mutating func acknowledge(_ id: DocumentID, _ taking: PeerTaking, _ actions: inout [PushAction]) {
         guard case .sent(let document)? = ledger.phase(of: id) else { return }
         removalWatch.answers += 1
         let kept: KeptByPeer? = if case .kept(let reason) = taking { KeptByPeer(reason, document.version) } else { nil }
         // What the peer had, from somebody else, does not count as received there, and not as pushed here.
-        if taking != .alreadyHeld {
-            ledger.count { $0.pushed += 1 }
-            report(document, nil, kept: kept, &actions)
-        }
+        let wasUnanswered = unanswered.take(document)
+        if taking != .alreadyHeld || wasUnanswered { countPushed(document, kept: kept, &actions) }
         peerHas(document, &actions)
         if let kept, settings.style == .announce, !document.isEndOfBranch { declinedDocuments.note(document, .kept(kept)) }
         if ledger.waiting == 0 { retry.reset() }

@@ -5,6 +5,10 @@ public struct LocalSequenceTracker: Sendable {
     private var order: [UInt64] = []
     private var head = 0
     private var highest: UInt64
+    /// Sequences that are complete and will nevertheless be read again on another connection: they come after a pending one.
+    private(set) var readAgain = 0
+    /// How many of them were removed from ``order`` after each pending one.
+    private var removedBehind: [UInt64: Int] = [:]
 
     public init(from start: UInt64) { highest = start }
 
@@ -23,14 +27,25 @@ public struct LocalSequenceTracker: Sendable {
 
     /// The peer has it, or it needs no push.
     public mutating func complete(_ sequence: UInt64) {
-        pending.remove(sequence)
-        while head < order.count, !pending.contains(order[head]) { head += 1 }
+        if pending.remove(sequence) != nil { readAgain += 1 }
+        while head < order.count, !pending.contains(order[head]) {
+            readAgain -= 1 + (removedBehind.isEmpty ? 0 : removedBehind.removeValue(forKey: order[head]) ?? 0)
+            head += 1
+        }
         if head > EngineBounds.takenSequences, head * 2 > order.count {
             order.removeFirst(head)
             head = 0
         } else if order.count - head > EngineBounds.takenSequences, order.count - head > pending.count * 4 {
             // A sequence that stays open for long must not reserve a slot for everything after it.
-            order = order[head...].filter { pending.contains($0) }
+            var before = order[head]
+            order = order[head...].filter { sequence in
+                if pending.contains(sequence) {
+                    before = sequence
+                    return true
+                }
+                removedBehind[before, default: 0] += 1 + (removedBehind.removeValue(forKey: sequence) ?? 0)
+                return false
+            }
             head = 0
         }
     }

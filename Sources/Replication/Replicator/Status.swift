@@ -38,7 +38,8 @@ public struct DocumentEvent: Sendable {
     }
 }
 
-/// Counts of one replicator or of one peer's session. They only increase during a run.
+/// Counts of one replicator or of one peer's session. They only increase during a run, except for ``completed`` and ``total``: when a connection ends
+/// early, they go back to what the last checkpoint covers, because the next one goes through the rest again.
 public struct ReplicationCounts: Sendable, Equatable {
     /// Documents that the peer acknowledged.
     public var pushed: UInt64 = 0
@@ -124,8 +125,10 @@ public final class ReplicationCounters: Sendable {
         var counts = ReplicationCounts()
         var beforeBurst = ReplicationCounts()
         var isAtRest = false
-        /// Documents of the last connection that are offered again on the next one.
-        var offeredAgain: UInt64 = 0
+        /// Documents that the last connection processed and the next one processes again.
+        var processedAgain: UInt64 = 0
+        /// What connections sent and got no answer for.
+        var unanswered: [CollectionName: UnansweredPushes] = [:]
     }
 
     private let state = Mutex(State())
@@ -192,16 +195,22 @@ public final class ReplicationCounters: Sendable {
         }
     }
 
-    /// A connection ended prematurely: what it processed beyond something still open will be offered again.
-    func note(offeredAgain count: UInt64) { state.withLock { $0.offeredAgain = count } }
+    /// A connection ended prematurely: this much of what it processed is not covered by a checkpoint.
+    func note(processedAgain count: UInt64) { state.withLock { $0.processedAgain = count } }
 
     /// The next connection counts these documents again.
     func restartCounts() {
         state.withLock { state in
-            state.counts.completed -= min(state.counts.completed, state.offeredAgain)
-            if state.offeredAgain > 0 { state.counts.total = min(state.counts.total, state.counts.completed) }
-            state.offeredAgain = 0
+            state.counts.completed -= min(state.counts.completed, state.processedAgain)
+            if state.processedAgain > 0 { state.counts.total = min(state.counts.total, state.counts.completed) }
+            state.processedAgain = 0
         }
+    }
+
+    func note(unanswered: UnansweredPushes, of collection: CollectionName) { state.withLock { $0.unanswered[collection] = unanswered } }
+
+    func takeUnanswered(of collection: CollectionName) -> UnansweredPushes {
+        state.withLock { $0.unanswered.removeValue(forKey: collection) ?? UnansweredPushes() }
     }
 
     func update(_ change: (inout ReplicationCounts) -> Void) { state.withLock { change(&$0.counts) } }
