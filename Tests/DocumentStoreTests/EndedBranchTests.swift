@@ -91,6 +91,43 @@ import Testing
         #expect(current.revision == rev("3-ee") && current.isDeleted && current.sequence == 4)
     }
 
+    /// The deletion lost here to what is current, and the peer has it as a successor of just that, whatever it succeeded here.
+    @Test func aDeletionThatFollowsWhatIsCurrentWins() async throws {
+        let store = try Store()
+        let (c, remote) = (try store.c, try await store.remote())
+        _ = try await store.insert("x", "1-aa", body: #"{"n":1}"#)
+        for history in [["3-dd", "2-cc", "1-cc"], [RevisionTree.end(of: rev("3-dd")).text, "3-dd", "2-cc", "1-cc"]].map({ $0.map(rev) }) {
+            var end = IncomingRevision(id: doc("x"), revision: history[0], history: RevisionHistory(history.dropFirst()), isDeleted: true, body: [])
+            end.deletion = .leaf
+            _ = try await store.database.write { [end] in try $0.insert(end, into: c, conflicts: .refuse) }
+        }
+        #expect(try await store.get("x")?.revision == rev("1-aa"))
+        // Its history is asked for as far back as that.
+        let needs = try await store.database.read { try $0.missing(c, [RevisionOffer(id: doc("x"), revision: rev("3-dd"))], from: remote) }
+        guard case .need(let ancestors, _)? = needs.first else { return #expect(Bool(false), "\(needs)") }
+        #expect(ancestors == [rev("1-aa")])
+        _ = try await store.insert("x", "3-dd", ["2-cc"], deleted: true, remote: remote)
+        #expect(try await store.get("x")?.isDeleted == false, "that is what lost here")
+        _ = try await store.insert("x", "3-dd", ["2-cc", "1-aa"], deleted: true, remote: remote)
+        let current = try #require(try await store.get("x"))
+        #expect(current.revision == rev("3-dd") && current.isDeleted && !current.hasConflict)
+    }
+
+    /// The remote was told without its history, because its tombstone is another one than that on which it was created.
+    @Test func whatARemoteHasOnAnotherTombstoneGoesOnHere() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("x", "3-bb", ["2-bb", "1-bb"], deleted: true)
+        _ = try await store.insert("x", "2-aa", ["1-aa"], deleted: true, .refuse)
+        let c = try store.c
+        try await store.database.write { try $0.setRemoteRevisions(remote, c, [(doc("x"), rev("2-aa"))]) }
+        try #require(try await store.get("x")?.revision == rev("3-bb"))
+        let outcome = try await store.insert("x", "3-cc", body: #"{"new":true}"#, remote: remote)
+        #expect(outcome == .inserted(sequence: 3))
+        let current = try #require(try await store.get("x"))
+        #expect(current.revision == rev("3-cc") && !current.isDeleted && !current.hasConflict)
+    }
+
     /// The remote reports its tombstones one after the other, the one that it reads last.
     @Test(arguments: [RevisionNaming.trees, .vectors]) func aTombstoneThatWasGivenUpForAnotherComesBack(_ naming: RevisionNaming) async throws {
         let store = try Store()

@@ -166,7 +166,9 @@ extension ReadTransaction {
         if !hasTurned, isHere || isKnown && !tree.contains(revision) && tree.mayHavePruned(revision) { return .haveEarlier }
         // The current revision first: its body is certainly stored, so it is the best delta base.
         var ancestors: [RevisionID] = []
-        let ends = !isBounded ? [row.revision] + tree.leaves.map(\.revision) : [known].compactMap(\.self)
+        // A branch that ended here may go on at the peer below what is current. The peer's history goes back to that if no ancestor on the branch is named.
+        let branches = tree.contains(revision) && !row.isDeleted ? [] : tree.leaves.map(\.revision)
+        let ends = !isBounded ? [row.revision] + branches : [known].compactMap(\.self)
         for leaf in ends {
             for candidate in [leaf] + tree.ancestors(of: leaf, limit: maxAncestors) {
                 guard ancestors.count < maxAncestors else { return .need(ancestors: ancestors, known: state) }

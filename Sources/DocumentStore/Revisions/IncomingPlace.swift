@@ -44,7 +44,8 @@ struct IncomingPlace {
                 let isLive = !incoming.isDeleted && isOfRemote && incoming.peerHasOne && tree.isDeleted(revision) == false
                 comesBack = (mayComeBack || isLive) && tree.isGivenUp(revision, for: row.revision)
                 if comesBack { for end in ends { tree.removeBranch(end, keeping: [revision]) } }
-            } else if mayComeBack || !ends.contains(where: tree.endsTombstone) {
+            } else if mayComeBack || !row.isDeleted && incoming.history.contains(row.revision) || !ends.contains(where: tree.endsTombstone) {
+                // Also a deletion that lost to what is current, if the peer has it as a successor of that.
                 for end in ends { tree.removeBranch(end) }
             }
         }

@@ -162,8 +162,10 @@ extension WriteTransaction {
         if conflicts == .store && !descends || conflicts == .storePushed && !fits {
             let isSynced = remoteBefore == row.revision && !row.isConflicted
             let switched = isSynced && !incoming.isDisputed && !incoming.peerLeaves.contains(row.revision) && incoming.leaves(row, for: new.revision, isHere: isHere)
-            // Created by a peer that never had the document; the tombstone stays alongside it, as it does at the remote.
-            let isCreatedOnTombstone = isSynced && row.isDeleted && !new.isDeleted && ancestor == nil
+            // Created by a peer that never had the document, or after a deletion of which the remote had another tombstone than ours. The tombstone stays
+            // alongside it, as it does at the remote.
+            let isRemoteDeleted = remoteBefore.map { $0 == row.revision || tree.isTombstone($0) } ?? false
+            let isCreatedOnTombstone = isRemoteDeleted && !row.isConflicted && row.isDeleted && !new.isDeleted && ancestor == nil
             if row.isDeleted, new.isDeleted, !row.isConflicted {
                 if new.revision < row.revision, incoming.remote != nil, incoming.peerHasOne {
                     if switched { remotes.leave(row.revision) }
