@@ -300,6 +300,8 @@ extension PushMachine {
             return ledger.move(document.id, to: .excluding(document))
         }
         if !error.isTransient { exclude(document, error, &actions) }
+        // By then the peer may take it in a way in which it did not before.
+        recreations.forget(document.id)
         ledger.park(document.id, { .deferred($0) })
         if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
     }
