@@ -231,6 +231,61 @@ import Testing
         #expect(history.first == revisions[18] && history.last == revisions[0])
     }
 
+    /// The peer was told that each of its branches is over, and now has nothing but the ends.
+    @Test func aPeerWithNothingButTheEndsOfItsBranchesHasOurDeletion() async throws {
+        let database = try TestDatabase()
+        let source = FeedSource(collection: try database.collection(), skipsConflicts: true)
+        try await database.insert("x", "2-aa", ["1-aa"], deleted: true)
+        try await database.insert("x", "2-bb", ["1-bb"], deleted: true)
+        for end in ["2-aa", "2-bb"].map({ RevisionTree.end(of: rev($0)) }) {
+            let compared = try await database.database.read { try source.compare($0, doc("x"), rev("2-bb"), with: end) }
+            #expect(compared == .same(end))
+        }
+        let other = try await database.database.read { try source.compare($0, doc("x"), rev("2-bb"), with: RevisionTree.end(of: rev("2-cc"))) }
+        #expect(other == .unknown)
+    }
+
+    /// A peer with one revision takes only what follows it.
+    @Test(arguments: [true, false]) func whatWonFollowsThePeersLoser(_ isKept: Bool) async throws {
+        let database = try TestDatabase { $0.historyDepth = 10 }
+        if isKept { await database.database.noteBranchKeeper() }
+        var source = FeedSource(collection: try database.collection(), skipsConflicts: true)
+        try await database.insert("x", "2-aa", ["1-aa"])
+        let collection = source.collection
+        let remotes = try await database.database.write { transaction in
+            let remotes = (try transaction.remoteID(for: "peer"), try transaction.remoteID(for: "other"))
+            try transaction.setRemoteRevisions(remotes.0, collection, [(doc("x"), rev("2-aa"))])
+            let theirs = IncomingRevision(
+                id: doc("x"), revision: rev("4-bb"), history: RevisionHistory(["3-bb", "2-bb", "1-bb"].map(rev)), body: [], remote: remotes.1)
+            _ = try transaction.insert(theirs, into: collection, conflicts: .store)
+            return remotes
+        }
+        source.remote = remotes.0
+        source.followsLosers = true
+        func offered() async throws -> OutgoingDocument? {
+            try await database.database.read { [source] in try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: false, historyLimit: 20).documents.first }
+        }
+        #expect(try await offered() == nil, "nothing is decided yet")
+        try await database.database.write {
+            _ = try $0.resolveConflict(collection, id: doc("x"), expectedLocal: rev("2-aa"), expectedRemote: rev("4-bb"), resolution: .remoteWins)
+        }
+        let document = try #require(try await offered())
+        #expect(document.version == rev("4-bb") && document.history == [rev("3-bb"), rev("2-aa")] && document.followsLoser)
+        // A peer that keeps every branch is told what is so.
+        source.followsLosers = false
+        #expect(try await offered()?.history == ["3-bb", "2-bb", "1-bb"].map(rev))
+    }
+
+    @Test func whatIsNoLaterGenerationCannotFollow() async throws {
+        let database = try TestDatabase()
+        var source = FeedSource(collection: try database.collection(), skipsConflicts: true)
+        try await database.insert("x", "2-bb", ["1-bb"])
+        source.remote = try await acknowledge(database, rev("2-aa"))
+        source.followsLosers = true
+        let page = try await database.database.read { [source] in try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: false, historyLimit: 20) }
+        #expect(page.documents.first?.history == [rev("1-bb")] && page.documents.first?.followsLoser == false)
+    }
+
     @Test func largeDocumentsAreReadAgainInParts() async throws {
         let database = try TestDatabase()
         let source = FeedSource(collection: try database.collection(), skipsConflicts: true)

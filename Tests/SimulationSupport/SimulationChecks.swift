@@ -95,8 +95,8 @@ extension Simulation {
             guard let row = replica.rows[id], row.sequence >= acknowledged.sequence else {
                 return violate("machine \(agent.number) lost an acknowledged write: \(id) \(acknowledged.revision)")
             }
-            // After a deletion, another branch's tombstone may be the current one.
-            let isThere = row.revision == acknowledged.revision
+            // After a deletion, another branch's tombstone may be the current one, or the other side of a conflict that was pending.
+            let isThere = row.revision == acknowledged.revision || (try? row.revisionTree().isTombstone(acknowledged.revision)) == true
                 || row.isDeleted && (try? row.revisionTree().contains(acknowledged.revision)) == true
             if row.sequence == acknowledged.sequence, !isThere {
                 return violate("machine \(agent.number) has another revision of \(id) than the one it acknowledged")
@@ -155,7 +155,7 @@ extension Simulation {
 
     /// Where several machines decide the same conflict, or follow one another to another branch, one may have dropped what another kept.
     private func mayBeDropped(_ id: DocumentID) -> Bool {
-        [.hubs, .ring, .lasso, .chain].contains(plan.topology) && (record.decided.contains(id) || record.branches[id] != nil)
+        [.hubs, .unlinkedHubs, .ring, .lasso, .chain].contains(plan.topology) && (record.decided.contains(id) || record.branches[id] != nil)
     }
 
     // MARK: at rest

@@ -7,6 +7,8 @@ package struct SimulationPlan: Sendable {
         case pair, chain, star, ring, hubs
         /// A ring with a hub beside it, to which one of its machines connects. No seed chooses it by itself.
         case lasso
+        /// Two machines that connect to two hubs, which do not connect to each other. No seed chooses it by itself.
+        case unlinkedHubs
     }
 
     package var seed: UInt64
@@ -77,6 +79,7 @@ package struct SimulationPlan: Sendable {
         case .ring: (machines, links) = (3, [(0, 1), (1, 2), (2, 0)])
         case .hubs: (machines, links) = (5, [(0, 1), (2, 0), (2, 1), (3, 0), (4, 1)])
         case .lasso: (machines, links) = (4, [(1, 0), (2, 1), (3, 2), (1, 3)])
+        case .unlinkedHubs: (machines, links) = (4, [(2, 0), (2, 1), (3, 0), (3, 1)])
         case .star: (machines, links) = (20, (1..<20).map { ($0, 0) })
         }
         edits = 10 + random.below(50)

@@ -108,6 +108,15 @@ func simulate(
         }
     }
 
+    /// Documents that are edited at both hubs pass from each to the other. Those beyond the first have found a peer that has nothing but the ends of two
+    /// deletions, and a deletion that followed what it had lost to.
+    @Test(.enabled(if: Wish.number("SEED") == nil && Wish.number("COUNT") == nil), arguments: [false, true]) func unlinkedHubs(_ withVersions: Bool) async throws {
+        for seeds in [1..<11, 58..<59, 1_092..<1_093] as [Range<UInt64>] {
+            let result = try await simulate(seeds) { SimulationPlan(seed: $0, topology: .unlinkedHubs, withVersions: withVersions) }
+            for failure in result.failures { Issue.record("\(failure)") }
+        }
+    }
+
     @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {
         let seed = try #require(Wish.number("SEED"))
         let plan = Wish.text("FIGURE") == nil

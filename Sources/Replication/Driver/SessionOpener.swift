@@ -115,11 +115,11 @@ struct SessionOpener {
         settings.heldBefore = active.heldBefore[collection.name] ?? []
         settings.refusesUnsolicited = driver.dialect.traits.refusesUnsolicited
         settings.largestBody = driver.database.maxBodyBytes
-        let link = CollectionLink(
-            slot: slot, collection: collection, pull: PullMachine(settings),
-            source: FeedSource(
-                collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions,
-                documentIDs: wanted.documentIDs, naming: driver.naming))
+        var source = FeedSource(
+            collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions, documentIDs: wanted.documentIDs,
+            naming: driver.naming)
+        source.followsLosers = driver.dialect.traits.peerHasOne
+        let link = CollectionLink(slot: slot, collection: collection, pull: PullMachine(settings), source: source)
         link.priority = wanted.priority
         link.pushFilter = wanted.pushFilter
         link.pullFilter = wanted.pullFilter

@@ -42,7 +42,7 @@ struct CrossedRevisions {
     mutating func takeEnd(for document: OutgoingDocument) -> BranchEnd? {
         guard !pairs.isEmpty, let pair = pairs[document.id], pair.theirs == document.version, pair.ours == document.peerVersion else { return nil }
         pairs[document.id] = nil
-        guard document.vector == nil, pair.ours.namesTreeRevision, !document.history.contains(pair.ours) else { return nil }
+        guard document.vector == nil, pair.ours.namesTreeRevision, document.followsLoser || !document.history.contains(pair.ours) else { return nil }
         return BranchEnd(version: pair.ours.endOfBranch, history: [pair.ours], isDecided: true)
     }
 }

@@ -53,6 +53,8 @@ struct OutgoingFields: Sendable {
     var peerVersion: Version?
     /// Other branches end here too, possibly as tombstones: the peer may have dropped this one in favour of theirs.
     var hasOtherBranches = false
+    /// The oldest revision of its history is the peer's, which lost a decision here, and no ancestor.
+    var followsLoser = false
     /// The peer knows an ancestor by its revision id, although it uses version vectors.
     var isKnownByID = false
     /// A revision that the peer says it holds or is known to hold: the driver may send a delta from it.

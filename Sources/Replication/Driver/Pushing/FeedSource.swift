@@ -26,6 +26,8 @@ struct FeedSource: Sendable {
     /// For a deleted document, the peer is sent each tombstone, the current one last: it may have the branch that another one ended, and may already
     /// have the current one. Not set if it may not learn of every branch.
     var reportsTombstones = false
+    /// A revision of the peer's that lost a decision here is its only one, and what won is to follow it there.
+    var followsLosers = false
     /// Decides of which removals from channels the peer is notified, and in which form.
     var tells: @Sendable (OutgoingDocument) -> OutgoingDocument? = { $0 }
 
@@ -248,8 +250,10 @@ struct FeedSource: Sendable {
         }
     }
 
-    /// Both are known deletions: it makes no difference which of them is current.
-    private func areTombstones(_ tree: RevisionTree, _ ours: Version, _ theirs: Version) -> Bool { tree.isTombstone(ours) && tree.isTombstone(theirs) }
+    /// Both are known deletions: it makes no difference which of them is current. A peer that was told of the ends of all its branches has one of those.
+    private func areTombstones(_ tree: RevisionTree, _ ours: Version, _ theirs: Version) -> Bool {
+        tree.isTombstone(ours) && (tree.isTombstone(theirs) || tree.leaves.contains { $0.isDeleted && RevisionTree.end(of: $0.revision) == theirs })
+    }
 
     /// Ours is what is read beside theirs, which is a known deletion, and nothing is left to decide between the two: ours was created on top of another
     /// tombstone, or theirs ended a branch.
@@ -329,6 +333,11 @@ struct FeedSource: Sendable {
                 if document.hasOtherBranches, change.isDeleted, reportsTombstones {
                     document.peerBranchEnd = tombstone(tree, after: peerVersion, beside: change.revision, historyLimit)
                 }
+                if followsLosers, document.peerBranchEnd == nil, let peerVersion, naming == .trees, !document.history.contains(peerVersion),
+                    let joined = history(tree, of: change.revision, following: peerVersion, historyLimit, depth: transaction.historyDepth)
+                {
+                    (document.history, document.followsLoser) = (joined, true)
+                }
                 if naming != .trees { document.takeNames(tree, naming, historyLimit) }
             } else if naming == .versionsOnly {
                 document.takeNames(try change.revisionTree(), naming, historyLimit)
@@ -365,5 +374,24 @@ struct FeedSource: Sendable {
         // But not in a history that is too short to have been pruned: what lies between never came here.
         let hasGap = above.last.map { $0.generation > peerVersion.generation + 1 } ?? false
         return hasGap && above.count + 2 < depth ? Array(above) : above + [peerVersion]
+    }
+
+    /// Ancestors for a peer whose revision lost a decision here, back to that one, as if the document had gone on from it. The peer takes nothing else, and
+    /// it need not know the branch that won: that may be of another peer, with which it does not replicate. So both get the same revision, each as the
+    /// successor of its own.
+    ///
+    /// - Returns: nil if it has not lost, or would have to be followed by an earlier generation.
+    private func history(_ tree: RevisionTree, of version: Version, following loser: Version, _ limit: Int, depth: Int) -> [Version]? {
+        guard version.generation > loser.generation, hasLost(loser, tree) else { return nil }
+        let above = tree.history(of: version, limit: limit, until: []).prefix { $0.generation > loser.generation }
+        let hasGap = (above.last ?? version).generation > loser.generation + 1
+        return hasGap && above.count + 2 < min(depth, limit) ? nil : above + [loser]
+    }
+
+    /// Its branch ended here, or left nothing behind.
+    private func hasLost(_ revision: Version, _ tree: RevisionTree) -> Bool {
+        guard tree.contains(revision) else { return true }
+        guard tree.isDeleted(revision) == false, let end = tree.endOfBranch(of: revision) else { return false }
+        return !tree.endsTombstone(end)
     }
 }
