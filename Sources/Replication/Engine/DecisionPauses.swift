@@ -1,10 +1,11 @@
 import Documents
 
-/// Puts pauses between the decisions of a document that comes into conflict again and again, because others undo each result: two hubs that do not replicate
-/// with each other, or resolvers of which each makes something new. Otherwise it would go on as fast as the network allows.
+/// Puts pauses between the decisions of a document that comes into conflict again and again, because others undo each result: resolvers that contradict each
+/// other, or of which each makes something new. Otherwise it would go on as fast as the network allows.
 struct DecisionPauses {
-    /// Decisions of a document without a pause. Replicas in a ring may need dozens before all have the same revision.
-    static let atOnce = 64
+    /// Decisions of a document without a pause. Replicas in a ring may need dozens before all have the same revision, and each edit made meanwhile is one
+    /// more.
+    static let atOnce = 256
     /// With no more than these in each interval, a document is never paused.
     static let perInterval = 8
     static let intervalSeconds = 15

@@ -119,7 +119,7 @@ extension Explanation {
             "conflicts_pending",
             "Two versions of a document wait: the resolver failed, or the results were undone so often that there is a pause before the next one.",
             "nightjar conflicts list --pending says why. A resolver that failed: fix it and save it, and they are then decided by themselves. Results that are undone: "
-                + "two remotes that do not replicate with each other, or resolvers that contradict each other; see \"Two servers that refuse conflicts\" in conflicts.md."),
+                + "resolvers contradict each other, or make a new value each time; see \"Results that are undone\" in conflicts.md."),
         Explanation(
             "listener_waiting", "The port of a listener is taken by another program, or its interface is not there or has no address, or has lost it.",
             "A port that is in use: free it (as root, ss -ltnp 'sport = :PORT' says which program has it). An interface: bring it up and give it an address, or "

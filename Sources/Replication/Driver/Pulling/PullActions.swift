@@ -146,8 +146,8 @@ struct PullActions {
 
     private func notePause(_ id: DocumentID, seconds: Int, _ link: CollectionLink) {
         let collection = link.collection
-        let why = "decided in \(seconds) s, because its results are undone again and again: either two remotes of this database, which do not replicate with each "
-            + "other, each insist on a revision of their own, or resolvers contradict each other"
+        let why = "decided in \(seconds) s, because its results are undone again and again: resolvers contradict each other, or make a new value each time; or two "
+            + "remotes of this database each insist on a revision of their own"
         driver.logger.warning("the conflict of \(id) in \(collection.name) is \(why)", metadata: ["peer": "\(driver.transport.peerDescription)"])
         driver.write { try $0.setPendingConflict(collection, id, error: why, plugin: "", version: "") } then: { _, _ in } failed: { $0.log($1) }
     }
