@@ -15,11 +15,12 @@ extension WriteTransaction {
     ///   end below it.
     /// - Parameter isRemoteSideDoubtful: the remote may have lost its side. Once the conflict is over, it is not known to have any revision, so that it is
     ///   offered the result even if that is its own side.
+    /// - Parameter isByHand: a person decided: if another remote has the local side, the result is a revision that this one takes as well.
     /// - Throws: `StoreError.conflictMoved` with the current sides; for `.merged` also the errors of `save`.
     @discardableResult
     public func resolveConflict(
         _ collection: Collection, id: DocumentID, expectedLocal: RevisionID, expectedRemote: RevisionID,
-        resolution: Resolution, keepsGreater: Bool = false, isRemoteSideDoubtful: Bool = false
+        resolution: Resolution, keepsGreater: Bool = false, isRemoteSideDoubtful: Bool = false, isByHand: Bool = false
     ) throws(StoreError) -> SavedRevision {
         guard let row = try row(collection, id) else { throw .conflictMoved(id: id, local: nil, remote: nil) }
         var tree = try tree(collection, of: row, id)
@@ -38,7 +39,11 @@ extension WriteTransaction {
         case .pusher? where state.keepers.areSeen && isKnown.local != isKnown.remote: isLocalKept = isKnown.local
         case nil where !keepsGreater: isLocalKept = isKnown.local && !isKnown.remote
         case .pusher?, nil: isLocalKept = sides.remote.revision < sides.local.revision
-        case _?: isLocalKept = false
+        // Another remote that has our side is brought the result of a person's decision, too: without a later generation, it would refuse that, and the person
+        // would be asked again. Not for resolvers, which give the same answer again: in a ring, each machine would make a revision of its own.
+        case _?:
+            isLocalKept = isByHand && !keepsGreater && resolution != .delete && isKnown.local && sides.local.hasRoom
+                && !sides.local.isDeleted && !sides.remote.isDeleted && sides.local.revision.generation >= sides.remote.revision.generation
         }
         let isBodyKept = resolution == .delete || resolution == (isLocalKept ? .localWins : .remoteWins)
         if record.remoteID == nil || record.remoteID == .pusher, !isBodyKept, !(isLocalKept ? sides.local : sides.remote).hasRoom,

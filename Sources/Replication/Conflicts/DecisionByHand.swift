@@ -23,7 +23,7 @@ extension ConflictDecider {
         let answer = Answer(conflict: conflict, decision: decision, resolution: resolution, plugin: Self.byHand, version: "", microseconds: 0)
         let (saved, number) = try await database.write { transaction in
             let saved = try transaction.resolveConflict(
-                collection, id: id, expectedLocal: local, expectedRemote: remote, resolution: resolution, keepsGreater: keepsGreater)
+                collection, id: id, expectedLocal: local, expectedRemote: remote, resolution: resolution, keepsGreater: keepsGreater, isByHand: true)
             return (saved, try record(answer, saved.revision, transaction))
         }
         tell(answer, saved.revision, number)
