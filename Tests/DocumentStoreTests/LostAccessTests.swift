@@ -32,7 +32,7 @@ struct LostAccessTests {
         var place = place
         var found: [DocumentID] = []
         while true {
-            let question = ChannelQuestion(peer: Self.anna, channels: nil, activeOnly: false, waitsForRoutes: true)
+            let question = ChannelQuestion(peer: Self.anna, channels: nil, waitsForRoutes: true)
             let page = try await store.database.read { [place] in try $0.channelChanges(c, from: place, question, limit: 200) }
             found += page.rows.map(\.change.id)
             place = page.place

@@ -9,7 +9,7 @@ extension ReadTransaction {
         _ bounds: inout PageBounds, _ page: inout ChannelPage
     ) throws(StoreError) {
         let after = page.place.inEvent ?? 0
-        let ended = question.activeOnly ? [] : access.revoked(at: event)
+        let ended = event <= question.activeOnlyThrough ? [] : access.revoked(at: event)
         // If access to all documents ends, documents in no channel have only their own sequences.
         let looked = access.granted(at: event).union(ended.contains("*") ? ["*"] : [])
         var changes: [ChangeRow] = []
@@ -31,7 +31,8 @@ extension ReadTransaction {
             page.place.inEvent = step.at
             guard question.wants(step.id) else { continue }
             if let change = step.change {
-                guard let visibility = try visibility(of: change, collection, access, event), !question.activeOnly || visibility == .visible && !change.isDeleted
+                guard let visibility = try visibility(of: change, collection, access, event),
+                    event > question.activeOnlyThrough || visibility == .visible && !change.isDeleted
                 else { continue }
                 page.rows.append(
                     ChannelPage.Row(

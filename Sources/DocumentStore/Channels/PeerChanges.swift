@@ -7,18 +7,18 @@ public struct ChannelQuestion: Sendable {
     public var channels: [String]?
     /// Only these documents.
     public var ids: Set<DocumentID>?
-    /// Skip tombstones and removals.
-    public var activeOnly: Bool
+    /// Skip tombstones and removals up to this sequence, where the peer began with nothing. Of a later one it may have seen what it ends.
+    public var activeOnlyThrough: SequenceNumber
     /// Whether documents without an assignment block the feed; otherwise they count as being in no channel.
     public var waitsForRoutes: Bool
 
     public init(
-        peer: ChannelPeer, channels: [String]? = nil, ids: Set<DocumentID>? = nil, activeOnly: Bool = false, waitsForRoutes: Bool = true
+        peer: ChannelPeer, channels: [String]? = nil, ids: Set<DocumentID>? = nil, activeOnlyThrough: SequenceNumber = 0, waitsForRoutes: Bool = true
     ) {
         self.peer = peer
         self.channels = channels
         self.ids = ids
-        self.activeOnly = activeOnly
+        self.activeOnlyThrough = activeOnlyThrough
         self.waitsForRoutes = waitsForRoutes
     }
 }
@@ -99,15 +99,16 @@ extension ReadTransaction {
                 routes = []
             }
             reached = change.sequence
-            guard question.wants(change.id), routes.map(access.isVisible) ?? true, !(question.activeOnly && change.isDeleted) else { continue }
+            guard question.wants(change.id), routes.map(access.isVisible) ?? true, !(change.isDeleted && change.sequence <= question.activeOnlyThrough)
+            else { continue }
             rows.append(ChannelPage.Row(
                 change: try complete(change, collection, .visible, &bounds), sequence: change.sequence, visibility: .visible))
         }
         let isStopped = page.isBlocked || !bounds.hasRoom(page.rows.count + rows.count)
         let isExhausted = !isStopped && (changes.isEmpty || event != nil && changes[changes.count - 1].sequence >= event ?? 0)
         if isExhausted { reached = max(since, event.map { $0 - 1 } ?? page.newest) }
-        if !question.activeOnly, !access.hasEverything {
-            reached = try readDepartures(collection, since, through: reached, access, question, &bounds, &rows)
+        if reached > question.activeOnlyThrough, !access.hasEverything {
+            reached = try readDepartures(collection, max(since, question.activeOnlyThrough), through: reached, access, question, &bounds, &rows)
             let isCut = rows.contains { $0.sequence > reached }
             if isCut {
                 rows.removeAll { $0.sequence > reached }
@@ -123,7 +124,7 @@ extension ReadTransaction {
         if let event {
             page.place.event = event
             // Only documents that disappear: an empty database has none of them.
-            page.place.inEvent = question.activeOnly && !access.grants(at: event) ? nil : 0
+            page.place.inEvent = event <= question.activeOnlyThrough && !access.grants(at: event) ? nil : 0
         } else {
             page.isEnd = true
         }

@@ -76,7 +76,7 @@ extension ReplicationSession {
         if push.ledger.phase(of: id) != nil { return .underWay }
         let position = push.feed.position.sequence
         if position < row.sequence { return push.isOver ? .askedBefore : .pending(at: position) }
-        if row.isDeleted, link.source.activeOnly { return .deletionSkipped }
+        if row.isDeleted, row.sequence <= link.source.activeOnlyThrough ?? .max { return .deletionSkipped }
         return switch push.declinedDocuments.fate(of: id, at: row.sequence) {
         case .taken: .taken
         case .before: .before

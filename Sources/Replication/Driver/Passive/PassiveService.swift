@@ -98,7 +98,8 @@ struct PassiveService {
         driver.accounts.subscribedBytes += subscribed
         link.generation += 1
         var source = FeedSource(
-            collection: link.collection, skipsConflicts: false, activeOnly: subscription.activeOnly, documentIDs: subscription.documentIDs,
+            collection: link.collection, skipsConflicts: false, activeOnlyThrough: subscription.activeOnly ? nil : 0,
+            documentIDs: subscription.documentIDs,
             naming: driver.naming)
         // A filter may still reject it, or make it smaller.
         source.largestBody = driver.limits.largestGivenBody.map { link.pushFilter == nil ? $0 : 2 * $0 }

@@ -11,8 +11,9 @@ struct FeedSource: Sendable {
     var trustsBehind: SequenceNumber = 0
     /// Documents in conflict are skipped until they are decided.
     var skipsConflicts: Bool
-    /// Tombstones in the backlog are skipped.
-    var activeOnly = false
+    /// Tombstones in the backlog are skipped, up to this sequence, the newest when the peer began; nil before the first read. Of a document deleted
+    /// since then it may have been sent a revision.
+    var activeOnlyThrough: SequenceNumber? = 0
     /// Tombstones of documents that the peer is not known to have are skipped.
     var skipsDeletions = false
     /// Only these documents; nil for all.
@@ -56,7 +57,7 @@ struct FeedSource: Sendable {
                 page.known.append(.init(id: change.id, sequence: change.sequence, version: try name(of: known, change)))
                 continue
             }
-            if (activeOnly && isBacklog && change.isDeleted) || (skipsConflicts && change.hasConflict)
+            if (isBacklog && change.isDeleted && change.sequence <= activeOnlyThrough ?? .max) || (skipsConflicts && change.hasConflict)
                 || (skipsDeletions && change.isDeleted && change.remoteRevision == nil)
             {
                 continue
@@ -71,7 +72,7 @@ struct FeedSource: Sendable {
         _ isBacklog: Bool, _ historyLimit: Int
     ) throws(StoreError) -> FeedPage {
         var question = channels
-        question.activeOnly = activeOnly && isBacklog
+        question.activeOnlyThrough = isBacklog ? activeOnlyThrough ?? .max : 0
         let found = try transaction.channelChanges(collection, from: place, question, limit: limit, maxBytes: maxBytes)
         var page = FeedPage(
             next: FeedPosition(found.place.sequence, channels: found.place), isEnd: found.isEnd, isBlocked: found.isBlocked,

@@ -46,6 +46,8 @@ struct PushActions {
             return Reserved(read: page, reservation: reservation)
         } then: { driver, found in
             driver.accounts.keepUntilCounted(found.reservation)
+            let link = driver.links[slot]
+            if link.generation == generation, link.source.activeOnlyThrough == nil { link.source.activeOnlyThrough = found.read.newest }
             driver.tell(slot, generation, push: .read(found.read))
         }
     }
