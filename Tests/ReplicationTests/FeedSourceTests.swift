@@ -59,6 +59,24 @@ import Testing
         #expect(page.documents.isEmpty && page.next.sequence > 0)
     }
 
+    /// A peer that pulls for the first time is spared the old deletions. A later one may be that of a document that it was sent.
+    @Test func aDeletionDuringTheFirstPullIsTold() async throws {
+        let database = try TestDatabase()
+        try await database.insert("old", "2-ab", ["1-aa"], deleted: true)
+        try await database.insert("x", "1-aa")
+        var source = FeedSource(collection: try database.collection(), skipsConflicts: false, activeOnlyThrough: nil)
+        let first = try await database.database.read { [source] in
+            try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: true, historyLimit: 20)
+        }
+        #expect(first.documents.map(\.id) == [doc("x")])
+        source.activeOnlyThrough = first.newest
+        try await database.insert("x", "2-bb", ["1-aa"], deleted: true)
+        let second = try await database.database.read { [source] in
+            try source.read($0, from: first.next, limit: 10, isBacklog: true, historyLimit: 20)
+        }
+        #expect(second.documents.map(\.version) == [rev("2-bb")])
+    }
+
     @Test func anOfferKnowsTheEndOfThePeersBranch() async throws {
         let database = try TestDatabase()
         var source = FeedSource(collection: try database.collection(), skipsConflicts: true)
