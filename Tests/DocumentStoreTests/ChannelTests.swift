@@ -106,7 +106,7 @@ struct ChannelTests {
         #expect(try await feed(store, anna, from: place).rows == ["3 a removed", "6 b removed"])
         #expect(try await feed(store, anna, from: place, limit: 1).rows == ["3 a removed", "6 b removed"])
         #expect(try await feed(store, anna, activeOnlyThrough: .max).rows == [])
-        // Of what left after its first pull began, the peer may have been sent what was there before.
+        // A document that leaves its channels after its first pull began may have been sent to it.
         #expect(try await feed(store, anna, activeOnlyThrough: 3).rows == ["6 b removed"])
         // It comes back, and goes by being deleted.
         try await put(store, "a", in: ["red"]) // 7

@@ -7,7 +7,8 @@ public struct ChannelQuestion: Sendable {
     public var channels: [String]?
     /// Only these documents.
     public var ids: Set<DocumentID>?
-    /// Skip tombstones and removals up to this sequence, where the peer began with nothing. Of a later one it may have seen what it ends.
+    /// Skip tombstones and removals up to this sequence: the peer had nothing when its pull began here. It may have been sent documents that were deleted or
+    /// removed later.
     public var activeOnlyThrough: SequenceNumber
     /// Whether documents without an assignment block the feed; otherwise they count as being in no channel.
     public var waitsForRoutes: Bool

@@ -99,8 +99,7 @@ struct PassiveService {
         link.generation += 1
         var source = FeedSource(
             collection: link.collection, skipsConflicts: false, activeOnlyThrough: subscription.activeOnly ? nil : 0,
-            documentIDs: subscription.documentIDs,
-            naming: driver.naming)
+            documentIDs: subscription.documentIDs, naming: driver.naming)
         // A filter may still reject it, or make it smaller.
         source.largestBody = driver.limits.largestGivenBody.map { link.pushFilter == nil ? $0 : 2 * $0 }
         let place = ChannelPlace(parsing: subscription.since)

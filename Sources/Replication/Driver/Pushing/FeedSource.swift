@@ -11,8 +11,8 @@ struct FeedSource: Sendable {
     var trustsBehind: SequenceNumber = 0
     /// Documents in conflict are skipped until they are decided.
     var skipsConflicts: Bool
-    /// Tombstones in the backlog are skipped, up to this sequence, the newest when the peer began; nil before the first read. Of a document deleted
-    /// since then it may have been sent a revision.
+    /// Tombstones in the backlog are skipped up to this sequence, the newest at the first read; nil before it. The peer may have been sent documents
+    /// that were deleted later.
     var activeOnlyThrough: SequenceNumber? = 0
     /// Tombstones of documents that the peer is not known to have are skipped.
     var skipsDeletions = false
